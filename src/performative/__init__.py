@@ -1,0 +1,63 @@
+"""Performative prediction in a world that drifts: simulate, measure, attribute.
+
+`import performative as pp` is light: every name below is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_PLACES = {
+    "Gaussian": "performative.world.distributions",
+    "Empirical": "performative.world.distributions",
+    "Mixture": "performative.world.distributions",
+    "wasserstein": "performative.world.distributions",
+    "sensitivity": "performative.world.constants",
+    "World": "performative.world.world",
+    "stable_points": "performative.targets.stable",
+    "optimal_points": "performative.targets.optimal",
+    "path_length": "performative.targets.regret",
+    "simulate": "performative.simulation.engine",
+    "sweep": "performative.simulation.sweep",
+    "Session": "performative.simulation.session",
+    "Run": "performative.simulation.run",
+    "load": "performative.simulation.run",
+}
+_ROOMS = {
+    "responses": "performative.world.responses",
+    "drifts": "performative.world.drifts",
+    "mixing": "performative.world.mixing",
+    "losses": "performative.world.losses",
+    "domains": "performative.world.domains",
+    "maps": "performative.world.maps",
+    "learners": "performative.learners",
+    "worlds": "performative.worlds",
+    "plots": "performative.plots",
+    "testing": "performative.testing",
+}
+
+__all__ = ["__version__", *_PLACES, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("performative")
+    elif name in _PLACES:
+        value = getattr(importlib.import_module(_PLACES[name]), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(_ROOMS[name])
+    else:
+        from performative._checks import did_you_mean
+
+        raise AttributeError(
+            f"module 'performative' has no attribute {name!r}." + did_you_mean(name, __all__)
+        )
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,112 @@
+"""One sentence for every argument that makes no sense: its name, what was given, what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+def shown(value: Any) -> str:
+    """A short, one-line form of `value` for an error message."""
+    if isinstance(value, np.ndarray) and value.size > 6:
+        return f"an array of shape {value.shape}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def numbers(name: str, value: Any, *, ndim: int | Sequence[int] | None = None) -> np.ndarray:
+    """`value` as a finite float64 array, of one of the numbers of dimensions in `ndim`."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind not in "biuf":
+            raise ValueError
+        array = np.array(array, dtype=np.float64)
+    except (ValueError, TypeError):
+        raise TypeError(
+            f"{name} must be numbers in a rectangular array; got {shown(value)}."
+        ) from None
+    if not np.all(np.isfinite(array)):
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        place = f" at index {where}" if where else ""
+        raise ValueError(f"{name} must be finite; got {array[where]}{place}.")
+    allowed = (ndim,) if isinstance(ndim, int) else ndim
+    if allowed is not None and array.ndim not in allowed:
+        wanted = " or ".join(str(n) for n in allowed)
+        raise ValueError(
+            f"{name} must have {wanted} dimension(s); got an array of shape {array.shape}."
+        )
+    return array
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -np.inf,
+    high: float = np.inf,
+    open_low: bool = False,
+    open_high: bool = False,
+) -> float:
+    """`value` as a finite float between `low` and `high`."""
+    array = numbers(name, value)
+    if array.ndim != 0:
+        raise TypeError(f"{name} must be a single number; got {shown(value)}.")
+    result = float(array)
+    too_low = result <= low if open_low else result < low
+    too_high = result >= high if open_high else result > high
+    if too_low or too_high:
+        raise ValueError(
+            f"{name} must be {_interval(low, high, open_low, open_high)}; got {result:g}."
+        )
+    return result
+
+
+def _interval(low: float, high: float, open_low: bool, open_high: bool) -> str:
+    if np.isinf(high):
+        return f"{'above' if open_low else 'at least'} {low:g}"
+    if np.isinf(low):
+        return f"{'below' if open_high else 'at most'} {high:g}"
+    return f"in {'(' if open_low else '['}{low:g}, {high:g}{')' if open_high else ']'}"
+
+
+def integer(name: str, value: Any, *, low: int | None = None) -> int:
+    """`value` as an int of at least `low`."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be a whole number; got {shown(value)}.")
+    if low is not None and value < low:
+        raise ValueError(f"{name} must be at least {low}; got {value}.")
+    return int(value)
+
+
+def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
+    """`value` if it is one of `allowed`, else an error that names the nearest one."""
+    names = list(allowed)
+    if isinstance(value, str) and value in names:
+        return value
+    raise ValueError(
+        f"{name} must be one of {', '.join(map(repr, names))}; got {shown(value)}."
+        + did_you_mean(value, names)
+    )
+
+
+def did_you_mean(value: Any, names: Iterable[str]) -> str:
+    """' Did you mean …?' where one of `names` is close to `value`."""
+    near = difflib.get_close_matches(str(value), list(names), n=1, cutoff=0.5)
+    return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def instance(name: str, value: Any, kind: type | tuple[type, ...], described: str) -> Any:
+    """`value` if it is a `kind`; `described` says how a user gets one."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {described}; got {shown(value)}.")
+    return value
+
+
+def function(name: str, value: Any, described: str) -> Any:
+    """`value` if it can be called."""
+    if not callable(value):
+        raise TypeError(f"{name} must be {described}; got {shown(value)}.")
+    return value

@@ -1,0 +1,447 @@
+"""The engine: one compiled scan over rounds, batched over runs and worlds.
+
+A round is: the learner deploys, the world answers with the feedback it declared, the learner
+updates, the regret is measured on what was deployed. Rounds are played in chunks of fixed length, so
+that there is one program, memory is bounded, and a run can be watched, saved and resumed. Random
+numbers depend on (seed, run, round) alone: all worlds and learners of a comparison share them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from performative import _checks
+from performative._parallel import cores, progress, threaded
+from performative._precision import double, to_numpy
+from performative.learners.feedback import Feedback, Population, Problem, Risk, Samples, check_kind
+from performative.learners.learner import Learner
+from performative.simulation.run import TARGETS, Record, Run
+from performative.targets.points import Finder, warn_of_flags
+from performative.world.distributions import Noise
+from performative.world.rounds import Round
+from performative.world.world import World
+
+Array = Any
+
+CHUNK = 2048
+"""Rounds played by one call of the compiled program."""
+
+NOISE_NUMBERS = 2**23
+"""At most so many random numbers are made ahead of a chunk; else the chunk is shorter."""
+
+CHECKPOINT_SECONDS = 10.0
+"""A checkpoint is written at most this often."""
+
+
+def run_key(seed: int, run: Array) -> Array:
+    """The key of a run; `round_key` makes one for each of its rounds."""
+    return jax.random.fold_in(jax.random.key(seed), run)
+
+
+def round_key(key: Array, t: Array) -> Array:
+    """The key of a round: the learner's own dice; arms add 1, 2, … for their rows."""
+    return jax.random.fold_in(key, t)
+
+
+def arm_noise(key: Array, arms: int, rows: int, dimension: int) -> Noise:
+    """The noise of each arm's rows in one round."""
+    keys = jax.vmap(lambda arm: jax.random.fold_in(key, arm + 1))(jnp.arange(arms))
+    return jax.vmap(lambda each: Noise.draw(each, rows, dimension))(keys)
+
+
+def feedback_of(
+    kind: str, here: Round, arms: Array, populated: Array, noise: Noise | None
+) -> Feedback:
+    """What a learner that declares `kind` gets to see of this round."""
+    if kind == "population":
+        return Population(here, arms, populated)
+    if kind == "risk":
+        return Risk(here, arms, populated)
+    assert noise is not None
+    return Samples(here, arms, populated, noise)
+
+
+class Settings(NamedTuple):
+    """What shapes the compiled program, beside the structure of world and learner."""
+
+    targets: tuple[str, ...]
+    keep_deployed: bool
+    lagged: bool
+    dimension: int
+
+
+class Lane(NamedTuple):
+    """What is carried from round to round."""
+
+    state: Any
+    population: Array  # the state of a lagged population
+
+
+def _play_lane(
+    settings: Settings, learner: Any, still: Round, lane: Lane, ahead: Any
+) -> tuple[Lane, Any]:
+    """A chunk of rounds for one run in one world."""
+
+    def play(lane: Lane, coming: Any) -> tuple[Lane, Any]:
+        moving, targets, key, noise = coming
+        here: Round = eqx.combine(moving, still)
+        arms = learner.deploy(lane.state, key)
+        populated, population = arms, lane.population
+        if settings.lagged:
+            populated = jnp.broadcast_to(population, arms.shape)
+            rate = here.response.rate
+            population = (1.0 - rate) * population + rate * jnp.mean(arms, axis=0)
+        seen = feedback_of(learner.feedback, here, arms, populated, noise)
+        state = learner.update(lane.state, seen)
+        regret = [jax.vmap(here.excess, (0, 0, None))(arms, populated, point) for point in targets]
+        return Lane(state, population), (arms if settings.keep_deployed else None, regret)
+
+    return jax.lax.scan(play, lane, ahead)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _play(
+    settings: Settings,
+    axes: Any,
+    learner: Any,
+    moving: Any,
+    still: Round,
+    targets: Any,
+    keys: Array,
+    rounds: Array,
+    lanes: Lane,
+) -> tuple[Lane, Any]:
+    """A chunk of rounds for all runs (first axis of `keys`, `lanes`) and worlds (second)."""
+    learner_axes, moving_axes, still_axes = (hashed.tree for hashed in axes)
+    rows = learner.rows if learner.feedback == "samples" else 0
+
+    def of_run(key: Array, lane: Lane) -> tuple[Lane, Any]:
+        dice = jax.vmap(lambda t: round_key(key, t))(rounds) if learner.randomised else None
+        noise = None
+        if rows:
+            draw = functools.partial(
+                arm_noise, arms=learner.arms, rows=rows, dimension=settings.dimension
+            )
+            noise = jax.vmap(draw)(dice)
+
+        def of_world(learner: Any, moving: Any, still: Any, targets: Any, lane: Lane) -> Any:
+            return _play_lane(settings, learner, still, lane, (moving, targets, dice, noise))
+
+        over_worlds = jax.vmap(of_world, (learner_axes, moving_axes, still_axes, 0, 0))
+        return over_worlds(learner, moving, still, targets, lane)
+
+    return jax.vmap(of_run)(keys, lanes)
+
+
+class Hashed:
+    """A tree of None and 0 (axes for vmap) that can be a static argument."""
+
+    def __init__(self, tree: Any):
+        self.tree = tree
+        leaves, structure = jax.tree.flatten(tree, is_leaf=lambda leaf: leaf is None)
+        self._key = (tuple(leaves), structure)
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Hashed) and self._key == other._key
+
+
+def stack(trees: list[Any]) -> tuple[Any, Any]:
+    """Trees of one structure as one, and the axes to map over: None where all hold the same."""
+
+    def same(leaves: tuple[Any, ...]) -> bool:
+        first = leaves[0]
+        return all(leaf is first or np.array_equal(leaf, first) for leaf in leaves[1:])
+
+    columns = list(zip(*(jax.tree.leaves(tree) for tree in trees), strict=True))
+    structure = jax.tree.structure(trees[0])
+    shared = [same(column) for column in columns]
+    leaves = [c[0] if s else np.stack(c) for c, s in zip(columns, shared, strict=True)]
+    axes = [None if s else 0 for s in shared]
+    # None would vanish from a tree: build the axes as a tree of their own.
+    return jax.tree.unflatten(structure, leaves), jax.tree.unflatten(structure, axes)
+
+
+def structure_of(world: World, learner: Learner) -> Any:
+    """Worlds and learners for which this is equal can be stacked into one program."""
+    here = world.at(1)
+    here = dataclasses.replace(here, ladder=here.ladder._replace(nodes=0))
+    tree = (here, learner, world.rounds, world.dimension)
+    shapes = tuple((np.shape(leaf), str(np.asarray(leaf).dtype)) for leaf in jax.tree.leaves(tree))
+    moving = tuple(jax.tree.leaves(world.moving()))
+    return jax.tree.structure(tree), shapes, moving, world.lag is None
+
+
+class Player:
+    """Plays one learner in several worlds of one structure, over many runs, chunk by chunk."""
+
+    def __init__(
+        self,
+        worlds: list[World],
+        learners: list[Learner],
+        starts: np.ndarray,  # (runs, worlds, parameters)
+        seed: int,
+        first_run: int,
+        records: list[Record],
+        targets: tuple[str, ...],
+        finders: dict[tuple[int, str], Finder] | None = None,
+        remember: bool = False,
+    ):
+        self.worlds, self.records, self.seed = worlds, records, seed
+        self.learner, learner_axes = stack(learners)
+        self._learner_axes = learner_axes
+        self.runs = np.arange(first_run, first_run + starts.shape[0])
+        self.nodes = max(world.at(1).ladder.nodes for world in worlds)
+        self.settings = Settings(
+            targets,
+            any(record.keeps_deployed for record in records),
+            worlds[0].lag is not None,
+            worlds[0].dimension,
+        )
+        finders = {} if finders is None else finders
+        for world in worlds:
+            for target in targets:
+                if (id(world), target) not in finders:
+                    finders[id(world), target] = Finder(world, TARGETS[target], remember)
+        self.finders = finders
+        problems = [problem_of(world) for world in worlds]
+        states = [
+            [
+                learner.init(problem, jnp.asarray(start))
+                for start, learner, problem in zip(row, learners, problems, strict=True)
+            ]
+            for row in starts
+        ]
+        by_run = [jax.tree.map(lambda *leaves: np.stack(leaves), *row) for row in states]
+        state = jax.tree.map(lambda *leaves: np.stack(leaves), *by_run)
+        self.lanes = to_numpy(Lane(state, starts))
+        self.chunk = self._chunk_length(learners[0])
+
+    def _chunk_length(self, learner: Learner) -> int:
+        if learner.feedback != "samples":
+            return CHUNK
+        width = len(self.runs) * learner.arms * learner.rows * (self.settings.dimension + 2)
+        return int(2 ** np.clip(np.floor(np.log2(NOISE_NUMBERS / width)), 4, np.log2(CHUNK)))
+
+    def play(self, first: int, last: int) -> None:
+        """Rounds `first` … `last`, at most a chunk; results go to the records."""
+        rounds = np.minimum(np.arange(first, first + self.chunk), last)
+        pieces = [self._pieces(world, rounds) for world in self.worlds]
+        moving, moving_axes = stack([piece[0] for piece in pieces])
+        still, still_axes = stack([piece[1] for piece in pieces])
+        axes = tuple(Hashed(tree) for tree in (self._learner_axes, moving_axes, still_axes))
+        targets = [
+            np.stack([self._target(i, name, first, last) for i in range(len(self.worlds))])
+            for name in self.settings.targets
+        ]
+        # From run numbers to keys here, and not before: keys are not NumPy arrays.
+        shards = np.array_split(np.arange(len(self.runs)), self._threads())
+
+        def shard(chosen: np.ndarray) -> Any:
+            keys = jax.vmap(functools.partial(run_key, self.seed))(self.runs[chosen])
+            lanes = jax.tree.map(lambda leaf: leaf[chosen], self.lanes)
+            done = _play(
+                self.settings, axes, self.learner, moving, still, targets, keys, rounds, lanes
+            )
+            return to_numpy(done)
+
+        done = list(threaded(shard, shards))
+        lanes, results = jax.tree.map(lambda *leaves: np.concatenate(leaves), *done)
+        self.lanes = lanes
+        deployed, regrets = results
+        count = last - first + 1
+        for i, record in enumerate(self.records):
+            mine = None if deployed is None else deployed[:, i, :count]
+            record.add(first, mine, [regret[:, i, :count] for regret in regrets])
+
+    def _threads(self) -> int:
+        lanes = len(self.runs) * len(self.worlds)
+        calls_back = not self.worlds[0].at(1).pathwise
+        return 1 if lanes < 32 or calls_back else min(cores(), len(self.runs))
+
+    def _pieces(self, world: World, rounds: np.ndarray) -> tuple[Any, Any]:
+        here = world.at(rounds)
+        here = dataclasses.replace(here, ladder=here.ladder._replace(nodes=self.nodes))
+        return eqx.partition(here, world.moving())
+
+    def _target(self, i: int, name: str, first: int, last: int) -> np.ndarray:
+        known = self.records[i].target(name, first, last)
+        if known is None:
+            found = self.finders[id(self.worlds[i]), name].find(first, last)
+            self.records[i].add_target(name, first, found)
+            known = found.points
+        missing = self.chunk - len(known)
+        return np.concatenate([known, np.repeat(known[-1:], missing, axis=0)])
+
+
+def problem_of(world: World) -> Problem:
+    """What a learner may know of a world before the first round."""
+    return Problem(world.rounds, world.alphas, world.parameters, world.loss, world.domain)
+
+
+def check_starts(world: World, start: Any, runs: int) -> np.ndarray:
+    """One start for every run, in the domain: (runs, parameters)."""
+    if start is None:
+        start = world.domain.center(world.parameters)
+    start = _checks.numbers("start", start)
+    if start.shape not in ((world.parameters,), (runs, world.parameters)):
+        raise ValueError(
+            f"start must have shape ({world.parameters},) or ({runs}, {world.parameters}); "
+            f"got {start.shape}."
+        )
+    world.check_deployable("start", start)
+    return np.broadcast_to(start, (runs, world.parameters)).copy()
+
+
+def check_learner(learner: Any) -> Learner:
+    """A learner that declares a known kind of feedback."""
+    _checks.instance("learner", learner, Learner, "a learner (pp.learners.…)")
+    check_kind("feedback", learner.feedback)
+    return learner
+
+
+def check_targets(against: Any) -> tuple[str, ...]:
+    """The names of targets, as a tuple."""
+    against = (against,) if isinstance(against, str) else tuple(against)
+    return tuple(_checks.choice("against", name, TARGETS) for name in against)
+
+
+def simulate(
+    world: World,
+    learner: Learner,
+    start: Any = None,
+    runs: int = 1,
+    seed: int = 0,
+    *,
+    against: Any = ("stable",),
+    record: str = "auto",
+    checkpoint: str | os.PathLike | None = None,
+    progress: bool | None = None,
+) -> Run:
+    """Play a learner in a world for all its rounds.
+
+    Args:
+        world: what it is up against.
+        learner: from `pp.learners`, or one of your own.
+        start: θ_1, one for all runs or one for each; the domain's centre unless given.
+        runs: independent repetitions.
+        seed: of the runs; the world's own randomness has its own.
+        against: the targets to measure regret against, "stable", "optimal" or both. One that is not
+            named here is computed when it is asked for, if the deployed models were kept.
+        record: "all" keeps every deployed model, "thin" some evenly spaced rounds, "regret" none;
+            "auto" is "all" up to 256 MB, else "regret".
+        checkpoint: a file to save to on the way; if it is there already, the run goes on from it.
+        progress: whether to show a bar after two seconds; None where somebody can see it.
+
+    >>> import performative as pp
+    >>> world = pp.World(response=pp.responses.location(0.5, pp.Gaussian([1.0], 1.0)),
+    ...                  loss=pp.losses.squared(), domain=pp.domains.ball(5.0), rounds=3)
+    >>> pp.simulate(world, pp.learners.rrm()).regret("stable").values.round(3).tolist()
+    [[0.5, 0.625, 0.656]]
+    """
+    _checks.instance("world", world, World, "a pp.World")
+    learner = check_learner(learner)
+    runs = _checks.integer("runs", runs, low=1)
+    seed = _checks.integer("seed", seed, low=0)
+    targets = check_targets(against)
+    starts = check_starts(world, start, runs)
+    return _simulate(world, learner, starts, seed, targets, record, checkpoint, progress)
+
+
+@double
+def _simulate(
+    world: World,
+    learner: Learner,
+    starts: np.ndarray,
+    seed: int,
+    targets: tuple[str, ...],
+    record: str,
+    checkpoint: Any,
+    shown: bool | None,
+) -> Run:
+    prepared = learner.prepare(problem_of(world))
+    # Runs of a learner that throws no dice differ by their starts alone.
+    alike = not prepared.randomised and bool(np.all(starts == starts[0]))
+    played = starts[:1] if alike else starts
+    kept = Record.of(world, prepared, len(starts), len(played), targets, record)
+    player = Player([world], [prepared], played[:, None], seed, 0, [kept], targets)
+    saved = None
+    if checkpoint is not None:
+        saved = Checkpoint(
+            Path(checkpoint), (world.at(slice(None)), prepared, starts, seed, kept.mode)
+        )
+    first = 1 if saved is None else saved.resume(player, kept)
+    with progress(f"{prepared.name}, {world.rounds} rounds", world.rounds, shown) as advance:
+        advance(first - 1)
+        while first <= world.rounds:
+            last = min(first + player.chunk - 1, world.rounds)
+            player.play(first, last)
+            advance(last - first + 1)
+            first = last + 1
+            if saved is not None and first <= world.rounds:
+                saved.save(player, kept, first)
+    if saved is not None:
+        saved.path.unlink(missing_ok=True)
+    for name in targets:
+        warn_of_flags(name, kept.statuses(name))
+    return kept.finish(world, prepared, seed, starts)
+
+
+class Checkpoint:
+    """A run on its way, in a file: the lanes, the records and the next round."""
+
+    def __init__(self, path: Path, identity: Any):
+        self.path, self.saved_at = path, time.monotonic()
+        digest = hashlib.sha256(repr(jax.tree.structure(identity)).encode())
+        for leaf in jax.tree.leaves(identity):
+            digest.update(
+                np.ascontiguousarray(leaf).tobytes() if not isinstance(leaf, str) else leaf.encode()
+            )
+        self.fingerprint = digest.hexdigest()
+
+    def save(self, player: Player, record: Record, next_round: int) -> None:
+        """Write the file, whole or not at all, if it is time to."""
+        if time.monotonic() - self.saved_at < CHECKPOINT_SECONDS:
+            return
+        arrays = {f"lane{i}": leaf for i, leaf in enumerate(jax.tree.leaves(player.lanes))}
+        arrays |= {f"record_{name}": array for name, array in record.arrays().items()}
+        draft = self.path.with_name(self.path.name + ".part")
+        with open(draft, "wb") as file:
+            np.savez(file, fingerprint=self.fingerprint, next_round=next_round, **arrays)
+        os.replace(draft, self.path)
+        self.saved_at = time.monotonic()
+
+    def resume(self, player: Player, record: Record) -> int:
+        """Take up a saved run, and return the next round; 1 if there is none."""
+        if not self.path.exists():
+            return 1
+        try:
+            with np.load(self.path, allow_pickle=False) as file:
+                saved = dict(file)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"checkpoint must be a file that an earlier run left; got {self.path.name!r}, "
+                f"which cannot be read as one ({type(error).__name__})."
+            ) from None
+        if str(saved.get("fingerprint")) != self.fingerprint:
+            raise ValueError(
+                f"checkpoint must belong to the same world, learner, start, runs and seed; got "
+                f"{self.path.name!r} of another run: remove it, or give another name."
+            )
+        leaves, structure = jax.tree.flatten(player.lanes)
+        player.lanes = structure.unflatten([saved[f"lane{i}"] for i in range(len(leaves))])
+        record.restore({name[7:]: array for name, array in saved.items() if name[:7] == "record_"})
+        return int(saved["next_round"])

@@ -1,0 +1,247 @@
+"""Many worlds, many learners, many runs: one compiled program for each kind of pair.
+
+Worlds of one structure are stacked and played side by side on the same random numbers; blocks of
+lanes are shared among threads, or handed to any `map`: an executor's, a Dask client's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from performative import _checks
+from performative._parallel import progress as progress_bar
+from performative._parallel import threaded
+from performative._precision import double
+from performative.learners.learner import Learner
+from performative.simulation.engine import (
+    Player,
+    check_learner,
+    check_starts,
+    check_targets,
+    problem_of,
+    structure_of,
+)
+from performative.simulation.run import Record
+from performative.targets.points import Finder, warn_of_flags
+from performative.world.world import World
+
+LANES = 256
+"""Lanes (worlds × runs) in one block; more at a time would leave the cache."""
+
+
+class Block(NamedTuple):
+    """One piece of a sweep, complete in itself: it can be sent to another process."""
+
+    learner: str
+    names: tuple[str, ...]
+    worlds: tuple[World, ...]
+    rule: Learner
+    starts: np.ndarray  # (runs, worlds, parameters)
+    first_run: int
+    seed: int
+    targets: tuple[str, ...]
+
+
+class Played(NamedTuple):
+    """What a block gives back: per-round regret and the status of the targets, by target."""
+
+    learner: str
+    names: tuple[str, ...]
+    first_run: int
+    regrets: dict[str, np.ndarray]  # (world, run, round)
+    statuses: dict[str, np.ndarray]  # (world, round)
+
+
+def sweep(
+    worlds: Mapping[str, World],
+    learners: Mapping[str, Learner],
+    runs: int = 1,
+    seed: int = 0,
+    *,
+    start: Any = None,
+    against: Any = ("stable",),
+    map: Callable[[Callable, Iterable], Iterable] | None = None,
+    progress: bool | None = None,
+) -> xr.Dataset:
+    """Every learner in every world, on common random numbers.
+
+    Args:
+        worlds: by name; all with the same number of rounds.
+        learners: by name.
+        runs: independent repetitions of each pair.
+        seed: of the runs.
+        start: θ_1 of all runs; each domain's centre unless given.
+        against: the targets to measure regret against, "stable", "optimal" or both.
+        map: how blocks of work are carried out: ``executor.map`` of `concurrent.futures`, or
+            ``lambda f, blocks: client.gather(client.map(f, blocks))`` of a Dask client; threads of
+            this process unless given.
+        progress: whether to show a bar after two seconds; None where somebody can see it.
+
+    Returns:
+        A Dataset (world, learner, run, round) with the cumulative regret for each target, named
+        "stable_regret" and "optimal_regret".
+
+    >>> import performative as pp
+    >>> def world(alpha):
+    ...     return pp.World(response=pp.responses.location(0.5, pp.Gaussian([1.0], 1.0)),
+    ...                     drift=pp.drifts.fixed(pp.Gaussian([0.0], 1.0)),
+    ...                     mixing=pp.mixing.constant(alpha), loss=pp.losses.squared(),
+    ...                     domain=pp.domains.ball(5.0), rounds=4)
+    >>> table = pp.sweep({"α=0": world(0.0), "α=1": world(1.0)}, {"RRM": pp.learners.rrm()})
+    >>> table.stable_regret.isel(run=0, round=-1, learner=0).values.round(3).tolist()
+    [0.664, 0.0]
+    """
+    worlds, learners = _named("worlds", worlds), _named("learners", learners)
+    for name, world in worlds.items():
+        _checks.instance(f"worlds[{name!r}]", world, World, "a pp.World")
+    for learner in learners.values():
+        check_learner(learner)
+    runs = _checks.integer("runs", runs, low=1)
+    seed = _checks.integer("seed", seed, low=0)
+    targets = check_targets(against)
+    lengths = {world.rounds for world in worlds.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"worlds must have one number of rounds; got {sorted(lengths)}.")
+    starts = {name: check_starts(world, start, runs) for name, world in worlds.items()}
+    blocks = _blocks(worlds, learners, starts, runs, seed, targets)
+    shape = (len(worlds), len(learners), runs, lengths.pop())
+    regrets = {target: np.empty(shape) for target in targets}
+    positions = {name: i for i, name in enumerate(worlds)}
+    statuses: dict[str, dict[str, np.ndarray]] = {target: {} for target in targets}
+    work = sum(len(block.names) * block.starts.shape[0] for block in blocks)
+    with progress_bar(
+        f"{len(worlds)} worlds × {len(learners)} learners", work, progress
+    ) as advance:
+        done = threaded(_play_here(worlds, targets), blocks) if map is None else map(play, blocks)
+        for part in done:
+            k = list(learners).index(part.learner)
+            for target in targets:
+                for name, values, status in zip(
+                    part.names, part.regrets[target], part.statuses[target], strict=True
+                ):
+                    last = part.first_run + values.shape[0]
+                    if (
+                        values.shape[0] == 1
+                        and runs > 1
+                        and part.first_run == 0
+                        and _alone(blocks, part)
+                    ):
+                        last = runs  # a learner without dice: one run stands for all
+                    regrets[target][positions[name], k, part.first_run : last] = values
+                    statuses[target][name] = status
+            advance(len(part.names) * next(iter(part.regrets.values())).shape[1] if targets else 1)
+    for target in targets:
+        warn_of_flags(target, np.concatenate(list(statuses[target].values())))
+    return xr.Dataset(
+        {
+            f"{target}_regret": (("world", "learner", "run", "round"), np.cumsum(values, axis=-1))
+            for target, values in regrets.items()
+        },
+        coords={
+            "world": list(worlds),
+            "learner": list(learners),
+            "run": np.arange(runs),
+            "round": np.arange(1, shape[-1] + 1),
+            "rung": ("world", [world.rung for world in worlds.values()]),
+            "feedback": ("learner", [learner.feedback for learner in learners.values()]),
+        },
+        attrs={"seed": seed, "version": version("performative")},
+    )
+
+
+def _alone(blocks: list[Block], part: Played) -> bool:
+    same = [b for b in blocks if b.learner == part.learner and b.names == part.names]
+    return len(same) == 1
+
+
+def _blocks(
+    worlds: Mapping[str, World],
+    learners: Mapping[str, Learner],
+    starts: Mapping[str, np.ndarray],
+    runs: int,
+    seed: int,
+    targets: tuple[str, ...],
+) -> list[Block]:
+    """Groups of worlds that one program can serve, cut into blocks of lanes."""
+    blocks: list[Block] = []
+    for label, learner in learners.items():
+        groups: dict[Any, list[tuple[str, Learner]]] = {}
+        for name, world in worlds.items():
+            prepared = learner.prepare(problem_of(world))
+            groups.setdefault(structure_of(world, prepared), []).append((name, prepared))
+        for group in groups.values():
+            alike = not group[0][1].randomised and all(
+                np.all(starts[name] == starts[name][0]) for name, _ in group
+            )
+            count = 1 if alike else runs
+            for some in _cut(group, LANES):
+                by_run = np.stack([starts[name][:count] for name, _ in some], axis=1)
+                for chosen in _cut(range(count), max(LANES // len(some), 1)):
+                    blocks.append(
+                        Block(
+                            label,
+                            tuple(name for name, _ in some),
+                            tuple(worlds[name] for name, _ in some),
+                            learner,
+                            by_run[list(chosen)],
+                            chosen[0],
+                            seed,
+                            targets,
+                        )
+                    )
+    return blocks
+
+
+def _cut(items: Any, size: int) -> list[Any]:
+    return [items[i : i + size] for i in range(0, len(items), size)]
+
+
+def play(block: Block) -> Played:
+    """Carry out one block, in this process or another one."""
+    return _play(block, {})
+
+
+def _play_here(worlds: Mapping[str, World], targets: tuple[str, ...]) -> Callable[[Block], Played]:
+    """`play`, with the targets of each world found once for all learners."""
+    finders: dict[tuple[int, str], Finder] = {}
+    return lambda block: _play(block, finders)
+
+
+@double
+def _play(block: Block, finders: dict[tuple[int, str], Finder]) -> Played:
+    runs = block.starts.shape[0]
+    prepared = [block.rule.prepare(problem_of(world)) for world in block.worlds]
+    records = [
+        Record.of(world, learner, runs, runs, block.targets, "regret")
+        for world, learner in zip(block.worlds, prepared, strict=True)
+    ]
+    player = Player(
+        list(block.worlds), prepared, block.starts, block.seed, block.first_run, records,
+        block.targets, finders, remember=True,
+    )  # fmt: skip
+    rounds = block.worlds[0].rounds
+    for first in range(1, rounds + 1, player.chunk):
+        player.play(first, min(first + player.chunk - 1, rounds))
+    return Played(
+        block.learner,
+        block.names,
+        block.first_run,
+        {
+            t: np.stack([record.regrets[t].mean(axis=2) for record in records])
+            for t in block.targets
+        },
+        {t: np.stack([record.status[t] for record in records]) for t in block.targets},
+    )
+
+
+def _named(name: str, pieces: Any) -> dict[str, Any]:
+    if not isinstance(pieces, Mapping) or not pieces:
+        raise TypeError(
+            f"{name} must be a dictionary of names and {name}; got {_checks.shown(pieces)}."
+        )
+    return {str(key): value for key, value in pieces.items()}

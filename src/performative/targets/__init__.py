@@ -1,0 +1,1 @@
+"""The points a learner is measured against: performatively stable, performatively optimal."""

@@ -1,0 +1,161 @@
+"""One round of a world, as pure functions: what compiled code works with.
+
+A `Round` holds all that D_t(θ), PR_t and DPR_t depend on, in one immutable tree, so that rounds,
+runs and worlds of one structure can be stacked and mapped over. It knows one t and nothing of
+learners. `World` is its public face; its methods add validation and double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from performative._precision import require_double
+from performative.world.distributions import Distribution, Mixture, Noise, mixture
+from performative.world.domains import Domain
+from performative.world.expectations import Ladder, expect, monte_carlo
+from performative.world.losses import Loss, Squared
+from performative.world.maps import Map
+from performative.world.responses import Lagged, Location, Response
+
+Array = Any
+
+
+class Round(eqx.Module):
+    """Round t of a world; θ is the model judged, θ′ (`deployed`) the model that shapes the data."""
+
+    number: Array
+    alpha: Array
+    response: Response | None
+    exogenous: Distribution | None
+    map: Map | None
+    loss: Loss
+    domain: Domain
+    draws: Noise | None
+    ladder: Ladder = eqx.field(static=True)
+    pathwise: bool = eqx.field(static=True)  # may derivatives go through the data?
+    difference: float = eqx.field(static=True)  # else the step of central differences
+
+    def distribution(self, deployed: Array) -> Mixture:
+        """D_t(θ′) = (1−α_t) D(θ′) + α_t P_t."""
+        if self.map is not None:
+            return mixture([self.map.at(self.number, deployed)], jnp.ones(1))
+        parts, weights = [], []
+        if self.response is not None:
+            parts.append(self.response.at(deployed))
+            weights.append(1.0 - self.alpha)
+        if self.exogenous is not None:
+            parts.append(self.exogenous)
+            weights.append(self.alpha)
+        if len(parts) == 1:
+            weights = [1.0]
+        return mixture(parts, jnp.stack([jnp.asarray(w, jnp.float64) for w in weights]))
+
+    def decoupled_risk(self, theta: Array, deployed: Array) -> Array:
+        """DPR_t(θ, θ′)."""
+        return self._expect("risk", theta, deployed)
+
+    def gradient(self, theta: Array, deployed: Array) -> Array:
+        """∇_θ DPR_t(θ, θ′), the data held fixed."""
+        return self._expect("gradient", theta, deployed)
+
+    def hessian(self, theta: Array, deployed: Array) -> Array:
+        """∇²_θ DPR_t(θ, θ′), the data held fixed."""
+        return self._expect("hessian", theta, deployed)
+
+    def _expect(self, what: str, theta: Array, deployed: Array) -> Array:
+        require_double(theta)
+        data = self.distribution(deployed)
+        return expect(what, self.ladder, self.loss, data, theta, self.draws)
+
+    def risk(self, theta: Array) -> Array:
+        """PR_t(θ)."""
+        return self.decoupled_risk(theta, theta)
+
+    def gradient_response(self, theta: Array, deployed: Array) -> Array:
+        """J: how ∇_θ DPR_t(θ, θ′) changes with θ′."""
+        return self.along_deployed(lambda model: self.gradient(theta, model), deployed)
+
+    def total_gradient(self, theta: Array) -> Array:
+        """∇PR_t(θ): through the loss and through the data."""
+        through_data = self.along_deployed(lambda model: self.decoupled_risk(theta, model), theta)
+        return self.gradient(theta, theta) + through_data
+
+    def total_hessian(self, theta: Array) -> Array:
+        """∇²PR_t(θ)."""
+        square = self.along_deployed(self.total_gradient, theta)
+        return 0.5 * (square + square.T)
+
+    def along_deployed(self, function: Callable[[Array], Array], deployed: Array) -> Array:
+        """The derivative of `function` in the deployed model.
+
+        Automatic where the data move smoothly with the model, else by central differences on common
+        draws; the derivative is the last axis.
+        """
+        if self.pathwise:
+            return jax.jacfwd(function)(deployed)
+        steps = self.difference * jnp.eye(deployed.shape[0])
+        ahead = jax.vmap(lambda step: function(deployed + step))(steps)
+        behind = jax.vmap(lambda step: function(deployed - step))(steps)
+        return jnp.moveaxis(ahead - behind, 0, -1) / (2.0 * self.difference)
+
+    def excess(self, theta: Array, populated_by: Array, target: Array) -> Array:
+        """The risk of θ on the data of `populated_by`, less PR_t(target): one round's regret.
+
+        For the squared loss and data that only move, the two risks are not subtracted: their
+        difference is exactly quadratic, and keeps its digits however close the models are.
+        """
+        location = _settled(self.response)
+        if not self.is_quadratic:
+            return self.decoupled_risk(theta, populated_by) - self.risk(target)
+        gap = theta - target
+        data = self.distribution(target)
+        total = self.loss.l2 * (target @ gap + 0.5 * gap @ gap)
+        for i, (weight, part) in enumerate(zip(data.weights, data.components, strict=True)):
+            responds = i == 0 and location is not None
+            moved = location.matrix @ (populated_by - target) - gap if responds else -gap
+            total = total + weight * (moved @ (part.mean - target) + 0.5 * moved @ moved)
+        return total
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether PR_t is exactly quadratic: squared loss, and data that only move with the model."""
+        moves_only = isinstance(_settled(self.response), (Location, type(None)))
+        signed = isinstance(self.loss, Squared) and not self.loss.labelled
+        return signed and moves_only and self.map is None and self.ladder.names == ("closed form",)
+
+    def rows(self, deployed: Array, noise: Noise) -> Array:
+        """Rows from D_t(θ′), one for each row of noise."""
+        return self.distribution(deployed).rows(noise)
+
+    def risk_and_error(self, theta: Array, deployed: Array) -> tuple[Array, Array]:
+        """DPR_t(θ, θ′) and its Monte Carlo standard error (0 on the exact rungs)."""
+        value = self.decoupled_risk(theta, deployed)
+        if "monte carlo" not in self.ladder.names:
+            return value, jnp.zeros(())
+        data = self.distribution(deployed)
+        sampled = _monte_carlo_part(self.ladder, self.loss, data, theta, self.draws)
+        return value, jnp.std(sampled, ddof=1) / jnp.sqrt(sampled.shape[0])
+
+
+def _settled(response: Response | None) -> Response | None:
+    return response.response if isinstance(response, Lagged) else response
+
+
+def _monte_carlo_part(
+    ladder: Ladder, loss: Loss, data: Distribution, theta: Array, draws: Any
+) -> Array:
+    """What the sampled components contribute, draw by draw (they share their draws)."""
+    if isinstance(data, Mixture):
+        parts = zip(data.weights, data.components, strict=True)
+        return sum(
+            w * _monte_carlo_part(ladder.part(i), loss, part, theta, draws)
+            for i, (w, part) in enumerate(parts)
+        )
+    if ladder.rungs != "monte carlo":
+        return jnp.zeros(draws.normals.shape[0])
+    return monte_carlo.values(loss, data, theta, draws)

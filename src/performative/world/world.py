@@ -1,0 +1,557 @@
+"""`World`: what a learner is up against, D_t(θ) = (1−α_t) D(θ) + α_t P_t for rounds 1 … T.
+
+The public face of section 2 of the paper: data, risks and derivatives of any round, in plain NumPy.
+The formulas are in `rounds.py`, the integrals in `expectations/`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from performative import _checks
+from performative._precision import double, to_numpy
+from performative.world import constants, expectations
+from performative.world.distributions import Distribution, Mixture, Noise, Sampled
+from performative.world.domains import Domain
+from performative.world.drifts import Drift
+from performative.world.expectations import Ladder, quadrature
+from performative.world.losses import Loss
+from performative.world.maps import Map
+from performative.world.mixing import Mixing, constant
+from performative.world.responses import Custom, Lagged, Response
+from performative.world.rounds import Round
+
+Array = Any
+
+LANES = 256
+"""At most so many models are evaluated at a time: their temporaries then stay in the cache."""
+
+
+class Explanation(NamedTuple):
+    """A risk, the rung of the exactness ladder it was computed on, and how exact it is."""
+
+    value: float
+    rung: str
+    standard_error: float
+    error: float
+    how: str
+
+
+class World:
+    r"""What a learner is up against: $D_t(\theta) = (1-\alpha_t)D(\theta) + \alpha_t P_t$, t = 1 … T.
+
+    Args:
+        response: D(θ), from `pp.responses`. Without one, nothing responds (α = 1).
+        drift: P_t, from `pp.drifts`. Without one, nothing drifts (α = 0).
+        mixing: α_t, from `pp.mixing`; needed when there are both a response and a drift.
+        loss: from `pp.losses`.
+        domain: Θ, from `pp.domains`.
+        rounds: T.
+        map: instead of response, drift and mixing, any D_t(θ), from `pp.maps`.
+        expectation: "auto" takes the most exact rung for the loss and the data; the name of a lower
+            one ("finite sum", "quadrature", "monte carlo") forces that.
+        draws: how many common draws the Monte Carlo rung uses.
+        seed: of those draws.
+
+    >>> import performative as pp
+    >>> world = pp.World(
+    ...     response=pp.responses.location(0.5, pp.Gaussian([1.0], 1.0)),
+    ...     drift=pp.drifts.fixed(pp.Gaussian([0.0], 1.0)),
+    ...     mixing=pp.mixing.constant(0.5),
+    ...     loss=pp.losses.squared(), domain=pp.domains.ball(5.0), rounds=3)
+    >>> world.risk(1, [[0.0], [1.0]]).tolist()
+    [0.75, 0.8125]
+    """
+
+    def __init__(
+        self,
+        *,
+        response: Response | None = None,
+        drift: Drift | None = None,
+        mixing: Mixing | None = None,
+        loss: Loss,
+        domain: Domain,
+        rounds: int,
+        map: Map | None = None,
+        expectation: str = "auto",
+        draws: int = 8192,
+        seed: int = 0,
+    ):
+        _check_pieces(response, drift, mixing, loss, domain, map)
+        expectations.check_forced(expectation)
+        draws = _checks.integer("draws", draws, low=2)
+        seed = _checks.integer("seed", seed, low=0)
+        self.rounds = _checks.integer("rounds", rounds, low=1)
+        self.description = _describe(response, drift, mixing, loss, domain, map, self.rounds)
+        if mixing is None:
+            mixing = constant(0.0 if drift is None else 1.0)
+        alphas = mixing.alphas(self.rounds)
+        response = None if response is None else response.for_loss(loss)
+        exogenous = None
+        if drift is not None:
+            exogenous = drift.sequence(self.rounds, _dimension(response, drift, loss, domain))
+        self.parameters = _parameters(response, exogenous, map, loss, domain)
+        domain = domain.of(self.parameters)
+        for name, data in (("base", getattr(response, "base", None)), ("drift", exogenous)):
+            if data is not None:
+                loss.check_rows(name, data)
+        self._all = Round(
+            number=np.arange(1, self.rounds + 1),
+            alpha=alphas,
+            response=response,
+            exogenous=exogenous,
+            map=map,
+            loss=loss,
+            domain=domain,
+            draws=None,
+            ladder=Ladder(()),
+            pathwise=True,
+            difference=0.0,
+        )
+        self._finish(expectation, draws, seed)
+
+    @double
+    def _finish(self, expectation: str, draws: int, seed: int) -> None:
+        """Look at the data once: choose the rungs, and refuse what does not fit together."""
+        first, middle = self.at(1), self.domain.center(self.parameters)
+        data = _first_look(first, middle)
+        self.dimension = data.dimension
+        _check_loss(self.loss, data.dimension, middle)
+        ladder = Ladder(expectations.choose(self.loss, data, expectation))
+        changes: dict[str, Any] = {}
+        if "quadrature" in ladder.names:
+            deviation = constants.largest_deviation(first, self.domain, self.parameters)
+            ladder = ladder._replace(nodes=quadrature.nodes_for(deviation))
+        if "monte carlo" in ladder.names:
+            noise = Noise.draw(jax.random.key(seed), draws, data.dimension)
+            changes["draws"] = to_numpy(noise)
+        pathwise = _moves_smoothly(first, middle, self.domain, self.parameters)
+        reach = self.domain.diameter if np.isfinite(self.domain.diameter) else 1.0
+        self._all = dataclasses.replace(
+            self._all, ladder=ladder, pathwise=pathwise, difference=0.01 * reach, **changes
+        )
+
+    # What it is made of
+
+    @property
+    def loss(self) -> Loss:
+        """ℓ(z, θ)."""
+        return self._all.loss
+
+    @property
+    def domain(self) -> Domain:
+        """Θ."""
+        return self._all.domain
+
+    @property
+    def response(self) -> Response | None:
+        """D(θ)."""
+        return self._all.response
+
+    @property
+    def map(self) -> Map | None:
+        """D_t(θ) where it is no mixture."""
+        return self._all.map
+
+    @property
+    def alphas(self) -> np.ndarray:
+        """α_1 … α_T."""
+        return self._all.alpha
+
+    @property
+    def rung(self) -> str:
+        """The least exact rung of the ladder that expectations in this world use."""
+        return self._all.ladder.names[-1]
+
+    @property
+    def lanes(self) -> int:
+        """How many models are evaluated at a time: fewer where one touches many rows."""
+        sizes = [leaf.shape[-2] for leaf in jax.tree.leaves(self.at(1)) if np.ndim(leaf) >= 2]
+        return int(np.clip(2**21 // max(sizes), 8, LANES)) if sizes else LANES
+
+    @property
+    def lag(self) -> float | None:
+        """The rate of a lagged population, None if it responds at once."""
+        return float(self.response.rate) if isinstance(self.response, Lagged) else None
+
+    def __repr__(self) -> str:
+        return f"{self.description}\n  {self.rung}; {self.dimension} columns, {self.parameters} parameters"
+
+    # Rounds, for compiled code
+
+    def moving(self) -> Round:
+        """The tree of a `Round` with True at every leaf that changes from round to round."""
+        still = jax.tree.map(lambda _: False, self._all)
+        exogenous = None if self._all.exogenous is None else self._all.exogenous.moving()
+        return dataclasses.replace(still, number=True, alpha=True, exogenous=exogenous)
+
+    def at(self, t: Any) -> Round:
+        """Round t as a `Round`; for an array or slice of rounds, moving leaves have leading axes."""
+        index = t if isinstance(t, slice) else np.asarray(t) - 1
+        return jax.tree.map(
+            lambda leaf, moves: leaf[index] if moves else leaf, self._all, self.moving()
+        )
+
+    # Risks and derivatives
+
+    def risk(self, t: Any, theta: Any) -> Any:
+        """PR_t(θ). Leading axes of `t` and `theta` broadcast."""
+        return self._evaluate("risk", t, ("theta", theta))
+
+    def decoupled_risk(self, t: Any, theta: Any, deployed: Any) -> Any:
+        """DPR_t(θ, θ′): the risk of `theta` on the data that `deployed` brings about."""
+        return self._evaluate("decoupled_risk", t, ("theta", theta), ("deployed", deployed))
+
+    def gradient(self, t: Any, theta: Any, deployed: Any) -> Any:
+        """∇_θ DPR_t(θ, θ′), the data held fixed."""
+        return self._evaluate("gradient", t, ("theta", theta), ("deployed", deployed))
+
+    def hessian(self, t: Any, theta: Any, deployed: Any) -> Any:
+        """∇²_θ DPR_t(θ, θ′), the data held fixed."""
+        return self._evaluate("hessian", t, ("theta", theta), ("deployed", deployed))
+
+    def total_gradient(self, t: Any, theta: Any) -> Any:
+        """∇PR_t(θ): through the loss and through the data that the model brings about."""
+        return self._evaluate("total_gradient", t, ("theta", theta))
+
+    def total_hessian(self, t: Any, theta: Any) -> Any:
+        """∇²PR_t(θ)."""
+        return self._evaluate("total_hessian", t, ("theta", theta))
+
+    def explain(self, t: int, theta: Any, deployed: Any = None) -> Explanation:
+        """PR_t(θ), or DPR_t(θ, θ′), with the rung it is computed on and its error.
+
+        The standard error is that of the Monte Carlo draws; the error of a quadrature is measured by
+        doubling its nodes.
+        """
+        pair = (("theta", theta), ("deployed", theta if deployed is None else deployed))
+        value, standard_error = self._evaluate("risk_and_error", t, *pair)
+        error, ladder = 0.0, self._all.ladder
+        if "quadrature" in ladder.names:
+            finer = self._evaluate("decoupled_risk", t, *pair, finer=True)
+            error = float(np.abs(finer - value))
+        error = float(max(error, 3.0 * standard_error, 4e-16 * abs(value)))
+        how = {
+            "closed form": "mean and covariance of the data",
+            "finite sum": "sum over the rows",
+            "quadrature": f"trapezoid rule of {ladder.nodes} nodes; error by doubling them",
+            "monte carlo": "average over common draws; error is three standard errors",
+        }[self.rung]
+        return Explanation(float(value), self.rung, float(standard_error), error, how)
+
+    @double
+    def _evaluate(self, what: str, t: Any, *named: tuple[str, Any], finer: bool = False) -> Any:
+        rounds = self.check_rounds(t)
+        models = [self.check_models(name, value) for name, value in named]
+        shape = np.broadcast_shapes(rounds.shape, *(model.shape[:-1] for model in models))
+        flat = [
+            np.broadcast_to(m, (*shape, self.parameters)).reshape(-1, self.parameters)
+            for m in models
+        ]
+        lanes = flat[0].shape[0]
+        padded = _padded_size(lanes)
+        flat = [_pad(model, padded) for model in flat]
+        if rounds.ndim == 0:
+            moving, still = None, self.at(rounds)
+        else:
+            here = self.at(_pad(np.broadcast_to(rounds, shape).reshape(-1), padded))
+            moving, still = eqx.partition(here, self.moving())
+        still = self._fine_enough(moving, still, flat, finer)
+        values = _compiled(what, self.lanes, moving, still, flat)
+        values = jax.tree.map(lambda leaf: np.asarray(leaf)[:lanes], values)
+        shaped = jax.tree.map(lambda leaf: leaf.reshape((*shape, *leaf.shape[1:])), values)
+        return jax.tree.map(lambda leaf: float(leaf) if leaf.ndim == 0 else leaf, shaped)
+
+    def _fine_enough(
+        self, moving: Any, still: Round, models: list[np.ndarray], finer: bool
+    ) -> Round:
+        """More quadrature nodes, where a model lies outside the domain they were chosen for."""
+        ladder = still.ladder
+        if "quadrature" not in ladder.names:
+            return still
+        nodes = ladder.nodes
+        outside = np.linalg.norm(models[0], axis=1).max() > self.domain.radius * (1 + 1e-9)
+        if outside or any(not self.domain.contains(model) for model in models[1:]):
+            spread = float(np.max(_compiled("margin_deviation", self.lanes, moving, still, models)))
+            wanted = quadrature.nodes_for(spread)
+            nodes = max(nodes, 2 ** int(np.ceil(np.log2(wanted))))
+        nodes = 2 * nodes if finer else nodes
+        return dataclasses.replace(still, ladder=ladder._replace(nodes=nodes))
+
+    # Data
+
+    @double
+    def distribution(self, t: int, deployed: Any) -> Mixture:
+        """D_t(θ′): the data of round t when `deployed` is out; `mean`, `covariance`, `sample`."""
+        t, deployed = self.check_round(t), self.check_model("deployed", deployed)
+        return to_numpy(self.at(t).distribution(deployed))
+
+    @double
+    def sample(self, t: int, theta: Any, n: int, seed: int = 0) -> np.ndarray:
+        """`n` rows from D_t(θ), the same for the same seed."""
+        t, theta = self.check_round(t), self.check_model("theta", theta)
+        n, seed = _checks.integer("n", n, low=1), _checks.integer("seed", seed, low=0)
+        key = jax.random.fold_in(jax.random.key(seed), t)
+        return self.at(t).rows(theta, Noise.draw(key, n, self.dimension))
+
+    # What users give
+
+    def check_round(self, t: Any) -> int:
+        """One round as an int from 1 to T."""
+        rounds = self.check_rounds(t)
+        if rounds.ndim:
+            raise TypeError(f"t must be one round; got {_checks.shown(t)}.")
+        return int(rounds)
+
+    def check_rounds(self, t: Any) -> np.ndarray:
+        """Rounds as whole numbers from 1 to T."""
+        rounds = np.asarray(t)
+        if rounds.dtype.kind not in "iu":
+            raise TypeError(f"t must be a round, a whole number; got {_checks.shown(t)}.")
+        if rounds.size and (rounds.min() < 1 or rounds.max() > self.rounds):
+            wrong = int(rounds.min() if rounds.min() < 1 else rounds.max())
+            raise IndexError(f"t must be a round from 1 to {self.rounds}; got {wrong}.")
+        return rounds
+
+    def check_models(self, name: str, theta: Any) -> np.ndarray:
+        """Models as finite numbers whose last axis has the world's number of parameters."""
+        theta = _checks.numbers(name, theta)
+        if theta.ndim == 0 and self.parameters == 1:
+            theta = theta[None]
+        if theta.shape[-1:] != (self.parameters,):
+            raise ValueError(
+                f"{name} must have {self.parameters} parameters in its last axis; "
+                f"got shape {theta.shape}."
+            )
+        return theta
+
+    def check_model(self, name: str, theta: Any) -> np.ndarray:
+        """One model."""
+        theta = self.check_models(name, theta)
+        if theta.ndim != 1:
+            raise ValueError(f"{name} must be one model; got an array of shape {theta.shape}.")
+        return theta
+
+    def check_deployable(self, name: str, theta: Any) -> np.ndarray:
+        """Models that lie in the domain, as everything that is deployed must."""
+        theta = self.check_models(name, theta)
+        if not self.domain.contains(theta):
+            away = np.linalg.norm(self.domain.project(theta) - theta, axis=-1).max()
+            raise ValueError(
+                f"{name} must lie in the domain; got a model {away:.3g} outside: "
+                "world.domain.project gives the nearest one inside."
+            )
+        return theta
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _compiled(what: str, lanes: int, moving: Any, still: Round, models: list[Array]) -> Any:
+    def one(arguments: Any) -> Any:
+        moving, models = arguments
+        here = still if moving is None else eqx.combine(moving, still)
+        if what == "margin_deviation":
+            return _margin_deviation(here, *models)
+        return getattr(here, what)(*models)
+
+    return jax.lax.map(one, (moving, models), batch_size=lanes)
+
+
+def _margin_deviation(here: Round, theta: Array, deployed: Array | None = None) -> Array:
+    data = here.distribution(theta if deployed is None else deployed)
+    return jnp.sqrt(_largest_variance(here.loss, data, theta))
+
+
+def _largest_variance(loss: Any, data: Distribution, theta: Array) -> Array:
+    if isinstance(data, Mixture):
+        parts = [_largest_variance(loss, part, theta) for part in data.components]
+        return functools.reduce(jnp.maximum, parts)
+    if not quadrature.applies(loss, data):
+        return jnp.zeros(())
+    return quadrature.margin_law(loss, data, theta)[1]
+
+
+def _padded_size(lanes: int) -> int:
+    """A few sizes only, so that few programs are compiled."""
+    if lanes <= LANES:
+        return 2 ** int(np.ceil(np.log2(max(lanes, 1))))
+    return LANES * int(np.ceil(lanes / LANES))
+
+
+def _pad(values: np.ndarray, size: int) -> np.ndarray:
+    missing = size - values.shape[0]
+    return np.concatenate([values, np.repeat(values[-1:], missing, axis=0)]) if missing else values
+
+
+def _check_pieces(response: Any, drift: Any, mixing: Any, loss: Any, domain: Any, map: Any) -> None:
+    if map is not None:
+        _checks.instance("map", map, Map, "a map (pp.maps.custom)")
+        if response is not None or drift is not None or mixing is not None:
+            raise ValueError("map must come alone; got response, drift or mixing beside it.")
+    elif response is None and drift is None:
+        raise ValueError("response, drift or map must be given; got none of them.")
+    if response is not None:
+        _checks.instance("response", response, Response, "a response (pp.responses.…)")
+    if drift is not None:
+        _checks.instance("drift", drift, Drift, "a drift (pp.drifts.…)")
+    if mixing is not None:
+        _checks.instance("mixing", mixing, Mixing, "a mixing schedule (pp.mixing.…)")
+    if map is None and mixing is None and response is not None and drift is not None:
+        raise ValueError("mixing must be given when there are a response and a drift; got None.")
+    if mixing is not None and (response is None or drift is None):
+        missing, only = ("response", 1) if response is None else ("drift", 0)
+        if mixing.recorded is not None or mixing.exponent != 0 or mixing.start != only:
+            raise ValueError(
+                f"mixing must be constant({only}) in a world without a {missing}; "
+                f"got {mixing.described}."
+            )
+    _checks.instance("loss", loss, Loss, "a loss (pp.losses.…)")
+    _checks.instance("domain", domain, Domain, "a domain (pp.domains.…)")
+
+
+def _describe(
+    response: Any, drift: Any, mixing: Any, loss: Any, domain: Any, map: Any, rounds: int
+) -> str:
+    def name(piece: Any) -> str:
+        return type(piece).__name__
+
+    pieces = [
+        f"map={name(map)}" if map is not None else "",
+        f"response={name(response)}" if response is not None else "",
+        f"drift={drift.described}" if drift is not None else "",
+        f"mixing={mixing.described}" if mixing is not None else "",
+        f"loss={name(loss)}{', labelled' if loss.labelled else ''}",
+        f"domain={name(domain)}",
+        f"rounds={rounds}",
+    ]
+    return f"World({', '.join(piece for piece in pieces if piece)})"
+
+
+def _dimension(response: Any, drift: Drift, loss: Loss, domain: Domain) -> int:
+    """Length of a row, for a drift that is built to fit."""
+    if response is not None:
+        return response.dimension
+    leaves = [leaf for leaf in jax.tree.leaves(domain) if np.ndim(leaf) == 1]
+    if leaves:
+        return leaves[0].shape[0] + int(loss.labelled) - int(loss.intercept)
+    for guess in range(1, 513):  # a drift that knows its columns refuses all numbers but its own
+        try:
+            return drift.sequence(1, guess).dimension
+        except ValueError:
+            continue
+    raise ValueError("drift must tell how many columns it has; got numbers only.")
+
+
+def _parameters(response: Any, exogenous: Any, map: Any, loss: Loss, domain: Domain) -> int:
+    """Length of a model, from whichever piece knows it; the pieces must agree."""
+    source = map if map is not None else response if response is not None else exogenous
+    if exogenous is not None and exogenous.dimension != source.dimension:
+        raise ValueError(
+            f"drift must have the response's {source.dimension} columns; got {exogenous.dimension}."
+        )
+    known = {
+        "the loss": loss.parameters(source.dimension),
+        "the response": getattr(source, "parameters", None),
+    }
+    given = {who: count for who, count in known.items() if count is not None}
+    if not given:
+        given = {"the domain": _domain_size(domain) or source.dimension}
+    if len(set(given.values())) > 1:
+        raise ValueError(
+            "response and loss must agree on the number of parameters; got "
+            + " and ".join(f"{count} from {who}" for who, count in given.items())
+            + "."
+        )
+    count = next(iter(given.values()))
+    if count < 1:
+        raise ValueError(f"loss must leave at least one parameter; got {count}.")
+    return count
+
+
+def _domain_size(domain: Domain) -> int | None:
+    sizes = [np.shape(leaf)[0] for leaf in jax.tree.leaves(domain) if np.ndim(leaf) == 1]
+    return sizes[0] if sizes else None
+
+
+def _first_look(first: Round, middle: np.ndarray) -> Distribution:
+    """The data of round 1 at the domain's centre; a user's own function is tried here."""
+    own = first.map if first.map is not None else first.response
+    try:
+        data = first.distribution(middle)
+        for part in data.components:
+            if isinstance(part, Sampled):
+                rows = np.asarray(part.rows(Noise.draw(jax.random.key(0), 4, part.dimension)))
+                _check_rows_drawn(rows, part.dimension)
+            else:
+                _checks.instance("distribution", part, Distribution, "a function returning one")
+                _checks.numbers("the mean of the distribution", np.asarray(part.mean))
+    except (ValueError, TypeError) as error:
+        if isinstance(own, (Custom, Map)):
+            message = " ".join(str(error).split())[:200]
+            raise type(error)(f"your function failed at the domain's centre: {message}") from error
+        raise
+    if own is not None and data.dimension != own.dimension:
+        raise ValueError(
+            f"dimension must be the length of one row, {data.dimension}; got {own.dimension}."
+        )
+    return data
+
+
+def _check_rows_drawn(rows: np.ndarray, dimension: int) -> None:
+    if rows.shape != (4, dimension):
+        raise ValueError(f"sampler must return rows of shape (4, {dimension}); got {rows.shape}.")
+    if rows.dtype != np.float64:
+        raise ValueError(f"sampler must return float64 rows; got {rows.dtype}.")
+    _checks.numbers("the rows of the sampler", rows)
+
+
+def _check_loss(loss: Loss, dimension: int, middle: np.ndarray) -> None:
+    """A loss of one's own must give one float64 number."""
+    try:
+        value = np.asarray(loss.value(jnp.zeros(dimension), jnp.asarray(middle)))
+    except Exception as error:
+        message = " ".join(str(error).split())[:200]
+        raise ValueError(f"loss failed on a row of {dimension} zeros: {message}") from error
+    if value.shape != () or value.dtype != np.float64:
+        raise ValueError(
+            "loss must return one float64 number; "
+            f"got {value.dtype} of shape {value.shape}: is a float32 array used inside?"
+        )
+
+
+def _moves_smoothly(first: Round, middle: np.ndarray, domain: Domain, parameters: int) -> bool:
+    """Whether the derivative of drawn rows in the model tells how their law changes.
+
+    It does not for a sampler that compares uniform numbers with a probability: its rows are constant
+    almost everywhere. Such data, and a NumPy sampler's, are differentiated by central differences.
+    """
+    data = first.distribution(middle)
+    if not any(isinstance(part, Sampled) for part in data.components):
+        return True
+    noise = Noise.draw(jax.random.key(1), 2048, data.dimension)
+    points = domain.draw(np.random.default_rng(1), 4, parameters)
+    for here, there in zip(points[:2], points[2:], strict=True):
+        there = here + 0.2 * (there - here)
+
+        def rows(model: Array) -> Array:
+            return first.distribution(model).rows(noise)
+
+        try:
+            slopes = [
+                jax.jvp(rows, (here + s * (there - here),), (there - here,))[1]
+                for s in (0.1127016653792583, 0.5, 0.8872983346207417)
+            ]
+        except ValueError:  # a NumPy callback has no derivative
+            return False
+        # Gauss's rule for the path integral of the derivative, against the true difference.
+        predicted = (5 * slopes[0] + 8 * slopes[1] + 5 * slopes[2]) / 18
+        moved = rows(there) - rows(here)
+        if not np.allclose(predicted, moved, rtol=0.05, atol=1e-3 * (1e-12 + np.abs(moved).max())):
+            return False
+    return True

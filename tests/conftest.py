@@ -1,0 +1,18 @@
+"""What all tests share: compiled programs kept between runs, and Hypothesis without deadlines."""
+
+import os
+from pathlib import Path
+
+from hypothesis import settings
+
+CACHE = Path(__file__).parent.parent / ".cache" / "jax"
+
+# Environment variables rather than jax.config, so that subprocesses see them too and collecting
+# the tests does not import JAX.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+# The first example of a test may compile for seconds.
+settings.register_profile("patient", settings(), deadline=None)
+settings.load_profile("patient")
