@@ -152,7 +152,7 @@ class TestGaussianMean:
 
     def test_retraining_jumps_between_the_boundaries_below_minus_one(self):
         deployed = trajectory(gaussian_mean(-1.5, 1.0, rounds=12), 0.0)
-        np.testing.assert_allclose(deployed[-4:], [10.0, -10.0, 10.0, -10.0], atol=1e-12)
+        np.testing.assert_allclose(deployed[-3:], [10.0, -10.0, 10.0], atol=1e-12)
         world = gaussian_mean(-1.5, 1.0)
         assert first(pp.stable_points(world)) == pytest.approx(0.4, abs=1e-9)
 

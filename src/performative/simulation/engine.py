@@ -100,8 +100,7 @@ def _play_lane(
         populated, population = arms, lane.population
         if settings.lagged:
             populated = jnp.broadcast_to(population, arms.shape)
-            rate = here.response.rate
-            population = (1.0 - rate) * population + rate * jnp.mean(arms, axis=0)
+            population = here.settle(population, arms)
         seen = feedback_of(learner.feedback, here, arms, populated, noise)
         state = learner.update(lane.state, seen)
         regret = [jax.vmap(here.excess, (0, 0, None))(arms, populated, point) for point in targets]

@@ -114,11 +114,11 @@ class Record:
 
     def add(self, first: int, deployed: np.ndarray | None, regrets: list[np.ndarray]) -> None:
         """Take in a chunk: (run, round, arm, parameter) and, for each target, (run, round, arm)."""
-        count = regrets[0].shape[1] if regrets else deployed.shape[1]
+        count = next(part.shape[1] for part in (*regrets, deployed) if part is not None)
         here = np.arange(first, first + count)
         places = np.searchsorted(self.rounds, here[np.isin(here, self.rounds)])
         chosen = self.rounds[places] - first
-        if self.deployed is not None:
+        if self.deployed is not None and deployed is not None:
             self.deployed[:, places] = deployed[:, chosen]
         for name, regret in zip(self.targets, regrets, strict=True):
             if self.mode == "thin":
@@ -298,6 +298,7 @@ def load(path: str | os.PathLike) -> Run:
         raise FileNotFoundError(
             f"path must be a file that Run.save wrote; {str(path)!r} is not there."
         )
+    dataset = xr.Dataset()
     try:
         dataset = xr.load_dataset(path, engine="h5netcdf")
         missing = {"world", "learner", "record"} - set(dataset.attrs)

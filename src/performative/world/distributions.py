@@ -8,7 +8,7 @@ leading round axis is a sequence, P_1 … P_T. It knows nothing of losses, model
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -41,7 +41,15 @@ class Noise(eqx.Module):
 
 
 class Distribution(eqx.Module):
-    """What all distributions offer."""
+    """What all distributions offer: `mean`, `covariance`, `sample`, and movement."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def mean(self) -> Any: ...
+
+        @property
+        def covariance(self) -> Any: ...
 
     @property
     def dimension(self) -> int:
@@ -392,6 +400,14 @@ class Sampled(Distribution):
     sampler: Callable[[Array, Array, int], Array] = eqx.field(static=True)
     size: int = eqx.field(static=True)
     theta: Array
+
+    @property
+    def mean(self) -> Array:
+        raise ValueError("mean must be estimated for a sampler of your own: sample it.")
+
+    @property
+    def covariance(self) -> Array:
+        raise ValueError("covariance must be estimated for a sampler of your own: sample it.")
 
     @property
     def dimension(self) -> int:

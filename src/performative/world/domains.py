@@ -311,7 +311,13 @@ class Everywhere(Domain):
     def diameter(self) -> float:
         return np.inf
 
-    inradius = radius = diameter  # pyright: ignore[reportAssignmentType]
+    @property
+    def inradius(self) -> float:
+        return np.inf
+
+    @property
+    def radius(self) -> float:
+        return np.inf
 
 
 def everywhere() -> Domain:

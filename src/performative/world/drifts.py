@@ -156,15 +156,17 @@ def switching(
     seed = _checks.integer("seed", seed, low=0)
     if period is not None:
         period = _checks.integer("period", period, low=1)
-    else:
+    elif probability is not None:
         probability = _checks.number("probability", probability, low=0.0, high=1.0)
+
+    chance = 0.0 if probability is None else probability
 
     def sequence(rounds: int, dimension: int) -> Distribution:
         if period is not None:
             active = np.arange(rounds) // period % len(parts)
         else:
             rng = np.random.default_rng(seed)
-            jumps = rng.integers(1, len(parts), size=rounds) * (rng.random(rounds) < probability)
+            jumps = rng.integers(1, len(parts), size=rounds) * (rng.random(rounds) < chance)
             jumps[0] = 0
             active = np.cumsum(jumps) % len(parts)
         return Mixture(parts, np.eye(len(parts))[active])

@@ -220,7 +220,7 @@ def logistic(
     >>> loss.parameters(dimension=18)
     18
     """
-    return Margin(*_settings(l2, labelled, intercept, penalise_intercept), logistic_link)
+    return Margin(*_settings(l2, labelled, intercept, penalise_intercept), link=logistic_link)
 
 
 def margin(
@@ -238,7 +238,7 @@ def margin(
     takes a number u, in jax.numpy, and must be smooth.
     """
     _checks.function("function", function, "a function of the margin")
-    return Margin(*_settings(l2, labelled, intercept, penalise_intercept), _Link(function))
+    return Margin(*_settings(l2, labelled, intercept, penalise_intercept), link=_Link(function))
 
 
 def custom(
@@ -259,7 +259,7 @@ def custom(
     return Custom(bool(labelled), False, False, np.zeros(()), function, count)
 
 
-def _settings(l2: float, labelled: bool, intercept: bool, penalise_intercept: bool) -> tuple:
+def _settings(l2: float, labelled: bool, intercept: bool, penalise_intercept: bool) -> Any:
     l2 = _checks.number("l2", l2, low=0.0)
     if intercept and not labelled:
         raise ValueError("intercept must go with labelled=True; got intercept=True on signed rows.")

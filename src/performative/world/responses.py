@@ -206,7 +206,7 @@ class _Hashable(np.ndarray):
     def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
         return hash((self.shape, self.tobytes()))
 
-    def __eq__(self, other: object) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, np.ndarray) and np.array_equal(self, other)
 
 
@@ -318,7 +318,7 @@ def sampler_or_distribution(
             "sampler or distribution must be given, one of the two; got "
             + ("neither." if sampler is None else "both.")
         )
-    if distribution is not None:
+    if sampler is None:
         return _checks.function("distribution", distribution, "a function of the model")
     _checks.function("sampler", sampler, "a function that draws rows")
     return sampler if backend == "jax" else numpy_sampler(sampler, dimension, leading)
@@ -333,8 +333,8 @@ def numpy_sampler(sampler: Callable, dimension: int, leading: int) -> Callable:
 
         def on_host(bits: Array, *values: Array) -> np.ndarray:
             generator = np.random.default_rng(np.asarray(bits).ravel())
-            values = [np.asarray(value) for value in values]
-            rows = np.asarray(sampler(generator, *values, n), dtype=np.float64)
+            given = [np.asarray(value) for value in values]
+            rows = np.asarray(sampler(generator, *given, n), dtype=np.float64)
             if rows.shape != (n, dimension):
                 raise ValueError(
                     f"sampler must return rows of shape {(n, dimension)}; got {rows.shape}."

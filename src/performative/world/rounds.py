@@ -103,30 +103,42 @@ class Round(eqx.Module):
         behind = jax.vmap(lambda step: function(deployed - step))(steps)
         return jnp.moveaxis(ahead - behind, 0, -1) / (2.0 * self.difference)
 
+    def settle(self, population: Array, arms: Array) -> Array:
+        """The next state of a lagged population, from its state and the models deployed."""
+        assert isinstance(self.response, Lagged)
+        rate = self.response.rate
+        return (1.0 - rate) * population + rate * jnp.mean(arms, axis=0)
+
     def excess(self, theta: Array, populated_by: Array, target: Array) -> Array:
         """The risk of θ on the data of `populated_by`, less PR_t(target): one round's regret.
 
         For the squared loss and data that only move, the two risks are not subtracted: their
         difference is exactly quadratic, and keeps its digits however close the models are.
         """
-        location = _settled(self.response)
+        location = self._location
         if not self.is_quadratic:
             return self.decoupled_risk(theta, populated_by) - self.risk(target)
         gap = theta - target
         data = self.distribution(target)
         total = self.loss.l2 * (target @ gap + 0.5 * gap @ gap)
         for i, (weight, part) in enumerate(zip(data.weights, data.components, strict=True)):
-            responds = i == 0 and location is not None
-            moved = location.matrix @ (populated_by - target) - gap if responds else -gap
+            moved = -gap
+            if i == 0 and location is not None:
+                moved = location.matrix @ (populated_by - target) - gap
             total = total + weight * (moved @ (part.mean - target) + 0.5 * moved @ moved)
         return total
 
     @property
     def is_quadratic(self) -> bool:
         """Whether PR_t is exactly quadratic: squared loss, and data that only move with the model."""
-        moves_only = isinstance(_settled(self.response), (Location, type(None)))
+        moves_only = self.response is None or self._location is not None
         signed = isinstance(self.loss, Squared) and not self.loss.labelled
         return signed and moves_only and self.map is None and self.ladder.names == ("closed form",)
+
+    @property
+    def _location(self) -> Location | None:
+        response = self.response.response if isinstance(self.response, Lagged) else self.response
+        return response if isinstance(response, Location) else None
 
     def rows(self, deployed: Array, noise: Noise) -> Array:
         """Rows from D_t(θ′), one for each row of noise."""
@@ -140,10 +152,6 @@ class Round(eqx.Module):
         data = self.distribution(deployed)
         sampled = _monte_carlo_part(self.ladder, self.loss, data, theta, self.draws)
         return value, jnp.std(sampled, ddof=1) / jnp.sqrt(sampled.shape[0])
-
-
-def _settled(response: Response | None) -> Response | None:
-    return response.response if isinstance(response, Lagged) else response
 
 
 def _monte_carlo_part(

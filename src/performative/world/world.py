@@ -374,7 +374,7 @@ def _largest_variance(loss: Any, data: Distribution, theta: Array) -> Array:
         return functools.reduce(jnp.maximum, parts)
     if not quadrature.applies(loss, data):
         return jnp.zeros(())
-    return quadrature.margin_law(loss, data, theta)[1]
+    return quadrature.margin_law(loss, data, theta)[1]  # pyright: ignore[reportArgumentType]
 
 
 def _padded_size(lanes: int) -> int:
