@@ -3,12 +3,20 @@
 Each test states the known stable point, optimal point, convergence or divergence in closed form.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import optimize
 
 import performative as pp
+
+
+@pytest.fixture(scope="class", autouse=True)
+def forget_compiled_programs():
+    """They hold hundreds of memory maps each, of which a process may have 65,530."""
+    yield
+    jax.clear_caches()
 
 
 def world_of(response, loss, domain, rounds=6, dimension=1):

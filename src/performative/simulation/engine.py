@@ -34,7 +34,7 @@ from performative.world.world import World
 
 Array = Any
 
-CHUNK = 2048
+CHUNK = 4096
 """Rounds played by one call of the compiled program."""
 
 NOISE_NUMBERS = 2**23
@@ -52,6 +52,11 @@ def run_key(seed: int, run: Array) -> Array:
 def round_key(key: Array, t: Array) -> Array:
     """The key of a round: the learner's own dice; arms add 1, 2, … for their rows."""
     return jax.random.fold_in(key, t)
+
+
+@jax.jit
+def _run_keys(seed: Array, runs: Array) -> Array:
+    return jax.vmap(functools.partial(run_key, seed))(runs)
 
 
 def arm_noise(key: Array, arms: int, rows: int, dimension: int) -> Noise:
@@ -79,6 +84,7 @@ class Settings(NamedTuple):
     keep_deployed: bool
     lagged: bool
     dimension: int
+    lanes: int
 
 
 class Lane(NamedTuple):
@@ -94,7 +100,7 @@ def _play_lane(
     """A chunk of rounds for one run in one world."""
 
     def play(lane: Lane, coming: Any) -> tuple[Lane, Any]:
-        moving, targets, key, noise = coming
+        moving, references, key, noise = coming
         here: Round = eqx.combine(moving, still)
         arms = learner.deploy(lane.state, key)
         populated, population = arms, lane.population
@@ -103,10 +109,17 @@ def _play_lane(
             population = here.settle(population, arms)
         seen = feedback_of(learner.feedback, here, arms, populated, noise)
         state = learner.update(lane.state, seen)
-        regret = [jax.vmap(here.excess, (0, 0, None))(arms, populated, point) for point in targets]
+        over_arms = jax.vmap(here.excess, (0, 0, None))
+        regret = [over_arms(arms, populated, reference) for reference in references]
         return Lane(state, population), (arms if settings.keep_deployed else None, regret)
 
-    return jax.lax.scan(play, lane, ahead)
+    def refer(pair: Any) -> Any:
+        here: Round = eqx.combine(pair[0], still)
+        return [here.reference(point) for point in pair[1]]
+
+    moving, targets, dice, noise = ahead
+    references = jax.lax.map(refer, (moving, targets), batch_size=settings.lanes)
+    return jax.lax.scan(play, lane, (moving, references, dice, noise))
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -158,20 +171,49 @@ class Hashed:
         return isinstance(other, Hashed) and self._key == other._key
 
 
+def _same(leaves: tuple[Any, ...]) -> bool:
+    first = leaves[0]
+    return all(leaf is first or np.array_equal(leaf, first) for leaf in leaves[1:])
+
+
 def stack(trees: list[Any]) -> tuple[Any, Any]:
     """Trees of one structure as one, and the axes to map over: None where all hold the same."""
 
-    def same(leaves: tuple[Any, ...]) -> bool:
-        first = leaves[0]
-        return all(leaf is first or np.array_equal(leaf, first) for leaf in leaves[1:])
-
     columns = list(zip(*(jax.tree.leaves(tree) for tree in trees), strict=True))
     structure = jax.tree.structure(trees[0])
-    shared = [same(column) for column in columns]
+    shared = [_same(column) for column in columns]
     leaves = [c[0] if s else np.stack(c) for c, s in zip(columns, shared, strict=True)]
     axes = [None if s else 0 for s in shared]
     # None would vanish from a tree: build the axes as a tree of their own.
     return jax.tree.unflatten(structure, leaves), jax.tree.unflatten(structure, axes)
+
+
+class RoundStack:
+    """The rounds of worlds of one structure, stacked: once for what is still, by chunk for the rest."""
+
+    def __init__(self, worlds: list[World]):
+        nodes = max(world.at(1).ladder.nodes for world in worlds)
+        parts = []
+        for world in worlds:
+            here = world.at(slice(None))
+            here = dataclasses.replace(here, ladder=here.ladder._replace(nodes=nodes))
+            parts.append(eqx.partition(here, world.moving()))
+        self.still, still_axes = stack([still for _, still in parts])
+        self.still_axes = Hashed(still_axes)
+        moving = [jax.tree.flatten(part) for part, _ in parts]
+        self._structure = moving[0][1]
+        self._columns = list(zip(*(leaves for leaves, _ in moving), strict=True))
+        self._shared = [_same(column) for column in self._columns]
+        axes = [None if shared else 0 for shared in self._shared]
+        self._axes = Hashed(jax.tree.unflatten(self._structure, axes))
+
+    def rounds(self, rounds: np.ndarray) -> tuple[Any, Hashed]:
+        """What moves, in these rounds, and its axes."""
+        leaves = [
+            column[0][rounds - 1] if shared else np.stack([leaf[rounds - 1] for leaf in column])
+            for column, shared in zip(self._columns, self._shared, strict=True)
+        ]
+        return jax.tree.unflatten(self._structure, leaves), self._axes
 
 
 def structure_of(world: World, learner: Learner) -> Any:
@@ -200,15 +242,16 @@ class Player:
         remember: bool = False,
     ):
         self.worlds, self.records, self.seed = worlds, records, seed
-        self.learner, learner_axes = stack(learners)
-        self._learner_axes = learner_axes
+        self.learner, axes = stack(learners)
+        self._learner_axes = Hashed(axes)
         self.runs = np.arange(first_run, first_run + starts.shape[0])
-        self.nodes = max(world.at(1).ladder.nodes for world in worlds)
+        self.stack = RoundStack(worlds)
         self.settings = Settings(
             targets,
             any(record.keeps_deployed for record in records),
             worlds[0].lag is not None,
             worlds[0].dimension,
+            worlds[0].lanes,
         )
         finders = {} if finders is None else finders
         for world in worlds:
@@ -238,27 +281,34 @@ class Player:
     def play(self, first: int, last: int) -> None:
         """Rounds `first` … `last`, at most a chunk; results go to the records."""
         rounds = np.minimum(np.arange(first, first + self.chunk), last)
-        pieces = [self._pieces(world, rounds) for world in self.worlds]
-        moving, moving_axes = stack([piece[0] for piece in pieces])
-        still, still_axes = stack([piece[1] for piece in pieces])
-        axes = tuple(Hashed(tree) for tree in (self._learner_axes, moving_axes, still_axes))
+        moving, axes = self.stack.rounds(rounds)
         targets = [
             np.stack([self._target(i, name, first, last) for i in range(len(self.worlds))])
             for name in self.settings.targets
         ]
-        # From run numbers to keys here, and not before: keys are not NumPy arrays.
-        shards = np.array_split(np.arange(len(self.runs)), self._threads())
+        axes = (self._learner_axes, axes, self.stack.still_axes)
 
         def shard(chosen: np.ndarray) -> Any:
-            keys = jax.vmap(functools.partial(run_key, self.seed))(self.runs[chosen])
+            # From run numbers to keys here, and not before: keys are not NumPy arrays.
+            keys = _run_keys(self.seed, self.runs[chosen])
             lanes = jax.tree.map(lambda leaf: leaf[chosen], self.lanes)
             done = _play(
-                self.settings, axes, self.learner, moving, still, targets, keys, rounds, lanes
+                self.settings,
+                axes,
+                self.learner,
+                moving,
+                self.stack.still,
+                targets,
+                keys,
+                rounds,
+                lanes,
             )
             return to_numpy(done)
 
-        done = list(threaded(shard, shards))
-        lanes, results = jax.tree.map(lambda *leaves: np.concatenate(leaves), *done)
+        done = list(threaded(shard, np.array_split(np.arange(len(self.runs)), self._threads())))
+        lanes, results = done[0]
+        if len(done) > 1:
+            lanes, results = jax.tree.map(lambda *leaves: np.concatenate(leaves), *done)
         self.lanes = lanes
         deployed, regrets = results
         count = last - first + 1
@@ -270,11 +320,6 @@ class Player:
         lanes = len(self.runs) * len(self.worlds)
         calls_back = not self.worlds[0].at(1).pathwise
         return 1 if lanes < 32 or calls_back else min(cores(), len(self.runs))
-
-    def _pieces(self, world: World, rounds: np.ndarray) -> tuple[Any, Any]:
-        here = world.at(rounds)
-        here = dataclasses.replace(here, ladder=here.ladder._replace(nodes=self.nodes))
-        return eqx.partition(here, world.moving())
 
     def _target(self, i: int, name: str, first: int, last: int) -> np.ndarray:
         known = self.records[i].target(name, first, last)

@@ -115,8 +115,8 @@ class Record:
     def add(self, first: int, deployed: np.ndarray | None, regrets: list[np.ndarray]) -> None:
         """Take in a chunk: (run, round, arm, parameter) and, for each target, (run, round, arm)."""
         count = next(part.shape[1] for part in (*regrets, deployed) if part is not None)
-        here = np.arange(first, first + count)
-        places = np.searchsorted(self.rounds, here[np.isin(here, self.rounds)])
+        begin, end = np.searchsorted(self.rounds, [first, first + count])
+        places = slice(begin, end)
         chosen = self.rounds[places] - first
         if self.deployed is not None and deployed is not None:
             self.deployed[:, places] = deployed[:, chosen]
@@ -341,7 +341,7 @@ def _excess(moving: Any, still: Round, deployed: Array, populated: Array, points
     def of_round(part: Any, arms: Array, shaped: Array, point: Array) -> Array:
         here = eqx.combine(part, still)
         over_arms = jax.vmap(here.excess, (0, 0, None))
-        return jax.vmap(over_arms, (0, 0, None))(arms, shaped, point)
+        return jax.vmap(over_arms, (0, 0, None))(arms, shaped, here.reference(point))
 
     by_round = jax.vmap(of_round, (0, 1, 1, 0), out_axes=1)
     return by_round(moving, deployed, populated, points)

@@ -8,7 +8,7 @@ learners. `World` is its public face; its methods add validation and double prec
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -23,6 +23,14 @@ from performative.world.maps import Map
 from performative.world.responses import Lagged, Location, Response
 
 Array = Any
+
+
+class Reference(NamedTuple):
+    """A target, as the other side of a regret."""
+
+    target: Array
+    value: Array  # PR_t(target); for a quadratic PR_t, its gradient with the data held fixed
+    moved: Array | None  # for a quadratic PR_t, what movement of the responding data adds
 
 
 class Round(eqx.Module):
@@ -109,24 +117,31 @@ class Round(eqx.Module):
         rate = self.response.rate
         return (1.0 - rate) * population + rate * jnp.mean(arms, axis=0)
 
-    def excess(self, theta: Array, populated_by: Array, target: Array) -> Array:
+    def reference(self, target: Array) -> Reference:
+        """What `excess` needs to know of a target; independent of who is compared with it."""
+        if not self.is_quadratic:
+            return Reference(target, self.risk(target), None)
+        data = self.distribution(target)
+        gaps = [weight * (part.mean - target) for weight, part in _weighted(data)]
+        pull = self.loss.l2 * target - sum(gaps)
+        return Reference(target, pull, None if self._location is None else gaps[0])
+
+    def excess(self, theta: Array, populated_by: Array, reference: Reference) -> Array:
         """The risk of θ on the data of `populated_by`, less PR_t(target): one round's regret.
 
         For the squared loss and data that only move, the two risks are not subtracted: their
         difference is exactly quadratic, and keeps its digits however close the models are.
         """
-        location = self._location
         if not self.is_quadratic:
-            return self.decoupled_risk(theta, populated_by) - self.risk(target)
-        gap = theta - target
-        data = self.distribution(target)
-        total = self.loss.l2 * (target @ gap + 0.5 * gap @ gap)
-        for i, (weight, part) in enumerate(zip(data.weights, data.components, strict=True)):
-            moved = -gap
-            if i == 0 and location is not None:
-                moved = location.matrix @ (populated_by - target) - gap
-            total = total + weight * (moved @ (part.mean - target) + 0.5 * moved @ moved)
-        return total
+            return self.decoupled_risk(theta, populated_by) - reference.value
+        # One sum over the coordinates: in a scan, five small dot products would cost five calls.
+        gap, location = theta - reference.target, self._location
+        terms = gap * (reference.value + 0.5 * (1.0 + self.loss.l2) * gap)
+        if location is not None:
+            moved = location.matrix @ (populated_by - reference.target)
+            weight = 1.0 if self.exogenous is None else 1.0 - self.alpha
+            terms = terms + moved * (reference.moved + weight * (0.5 * moved - gap))
+        return jnp.sum(terms)
 
     @property
     def is_quadratic(self) -> bool:
@@ -154,15 +169,18 @@ class Round(eqx.Module):
         return value, jnp.std(sampled, ddof=1) / jnp.sqrt(sampled.shape[0])
 
 
+def _weighted(data: Mixture) -> zip:
+    return zip(data.weights, data.components, strict=True)
+
+
 def _monte_carlo_part(
     ladder: Ladder, loss: Loss, data: Distribution, theta: Array, draws: Any
 ) -> Array:
     """What the sampled components contribute, draw by draw (they share their draws)."""
     if isinstance(data, Mixture):
-        parts = zip(data.weights, data.components, strict=True)
         return sum(
             w * _monte_carlo_part(ladder.part(i), loss, part, theta, draws)
-            for i, (w, part) in enumerate(parts)
+            for i, (w, part) in enumerate(_weighted(data))
         )
     if ladder.rungs != "monte carlo":
         return jnp.zeros(draws.normals.shape[0])

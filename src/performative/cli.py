@@ -1,0 +1,307 @@
+"""The command `performative`: what a stranger can do without writing Python.
+
+What takes time to load is loaded by the command that needs it, so that `--help` answers at once.
+A mistake of the user's is one sentence on stderr and exit status 2, never a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+app = typer.Typer(
+    name="performative",
+    help="Prediction that moves its own data: worlds that respond to the models deployed in them, "
+    "learners, and their regret against the moving stable and optimal points.",
+    epilog="Start with `performative init`, then `performative simulate world.toml`.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,  # plain help takes half the time of a coloured one
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+MISTAKE, TROUBLE, INTERRUPTED = 2, 1, 130
+"""Exit status: the user's mistake, the machine's, Ctrl-C."""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"performative {version('performative')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def simulate(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="WORLD.TOML", help="Worlds and learners; `performative init` writes an example."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Folder for the results. [default: the file's name without .toml]"
+        ),
+    ] = None,
+    runs: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Repetitions of every pair, instead of the file's."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="Seed of the runs, instead of the file's."),
+    ] = None,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress bar, no table: results only.")
+    ] = False,
+) -> None:
+    """Play every learner of a file in every world of it, and measure the regret.
+
+    Prints a table of the final regrets, and writes the regret of every round (regret.nc, NetCDF)
+    and a picture of it (regret.png, regret.pdf).
+    """
+    folder = Path(file.stem) if out is None else out
+    with _plainly(folder):
+        _keep_programs()
+        with _mistakes():
+            from performative import config
+
+            experiment = config.read(file, runs=runs, seed=seed)
+        _prepare(folder)
+        from performative import plots
+        from performative.simulation.sweep import sweep
+
+        table = sweep(
+            experiment.worlds,
+            experiment.learners,
+            experiment.runs,
+            experiment.seed,
+            start=experiment.start,
+            against=experiment.against,
+            progress=False if quiet else None,
+        )
+        table.attrs["world_file"] = file.read_text(encoding="utf-8")
+        files = plots.keep(plots.regret(table), table, folder, "regret")
+        if not quiet:
+            _summarise(table, experiment)
+            _say_where(files)
+
+
+@app.command()
+def reproduce(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
+        "reproduction"
+    ),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A fiftieth of the rounds, to see that it works.")
+    ] = False,
+) -> None:
+    """Make what the paper shows again.
+
+    For now that is a demonstration on its quadratic-Gaussian world: the exact stability regret of
+    repeated risk minimisation over 100,000 rounds, with a picture. The paper's other figures and
+    its claims are not in it yet.
+    """
+    with _plainly(out):
+        _keep_programs()
+        _prepare(out)
+        from performative.paper import demonstration
+
+        done = demonstration.run(out, quick)
+        typer.echo(str(done))
+        typer.echo(f"\nTook {done.seconds:.1f} s.", nl=False)
+        typer.echo(" A demonstration; the paper's other figures and claims are not in it yet.")
+        _say_where(done.files)
+
+
+@app.command()
+def bench(
+    cases: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[CASE]...", help="Which cases; all that suit this machine."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the table in this folder.")
+    ] = None,
+) -> None:
+    """Measure the speed, side by side with plain NumPy loops of the same work."""
+    with _plainly(out):
+        from performative import _checks
+        from performative import bench as benchmark
+
+        with _mistakes():
+            for case in cases or []:
+                _checks.choice("CASE", case, benchmark.CASES)
+        if out is not None:
+            _prepare(out)
+        benchmark.main(cases or None, out)
+
+
+@app.command()
+def init(
+    file: Annotated[
+        Path, typer.Argument(metavar="[FILE]", help="The file to write.", show_default=True)
+    ] = Path("world.toml"),
+) -> None:
+    """Write an example world file, with comments, to begin with."""
+    with _plainly(file):
+        from performative.config import EXAMPLE
+
+        try:
+            with open(file, "x", encoding="utf-8") as opened:
+                opened.write(EXAMPLE)
+        except FileExistsError:
+            _fail(f"{file} is there already; name another file.", MISTAKE)
+        typer.echo(f"Wrote {file}. Next: performative simulate {file}")
+
+
+# What goes wrong
+
+
+@contextmanager
+def _plainly(folder: Path | None) -> Iterator[None]:
+    """Troubles in one sentence; warnings in one line; a short word for Ctrl-C."""
+    import warnings
+
+    def show(message: Warning | str, *args: Any, **kwargs: Any) -> None:
+        typer.echo(f"warning: {message}", err=True)
+
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = show
+            yield
+    except KeyboardInterrupt:
+        _fail("interrupted; nothing was written.", INTERRUPTED)
+    except OSError as error:
+        status = MISTAKE if isinstance(error, (PermissionError, NotADirectoryError)) else TROUBLE
+        where = "" if folder is None else f"cannot write to {folder}: "
+        _fail(f"{where}{error.strerror or error}.", status)
+
+
+@contextmanager
+def _mistakes() -> Iterator[None]:
+    """What the library refuses inside is the user's mistake."""
+    try:
+        yield
+    except (ValueError, FileNotFoundError) as error:
+        _fail(str(error), MISTAKE)
+
+
+def _fail(sentence: str, status: int) -> NoReturn:
+    for line in sentence.splitlines():
+        typer.echo(f"performative: {line}", err=True)
+    raise typer.Exit(status)
+
+
+def _prepare(folder: Path) -> None:
+    """Find out before the work whether its results can be written."""
+    import tempfile
+
+    if folder.exists() and not folder.is_dir():
+        _fail(f"cannot write to {folder}: it is a file, not a folder.", MISTAKE)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        _fail(f"cannot write to {folder}: {error.strerror}.", MISTAKE)
+
+
+def _keep_programs() -> None:
+    """Compiled programs are kept from one command to the next; only where nobody has set that."""
+    import pooch
+
+    folder = Path(pooch.os_cache("performative")) / "programs"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    if os.access(folder, os.W_OK):
+        os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+# What is said
+
+
+def _summarise(table: xr.Dataset, experiment: Any) -> None:
+    """The table of final regrets."""
+    import numpy as np
+    from rich.console import Console
+    from rich.table import Table
+
+    from performative import plots
+
+    rounds = table["round"].values
+    sheet = Table(
+        title=f"Regret after {rounds[-1]:,} rounds, {table.sizes['run']} run(s), "
+        f"seed {table.attrs['seed']}",
+        title_justify="left",
+        caption="growth: the slope of log regret in log T over the last decade of rounds; "
+        "flagged: rounds whose target is not certain to be what its name says",
+        caption_justify="left",
+    )
+    for heading in ("world", "learner", "feedback", "against"):
+        sheet.add_column(heading)
+    for heading in ("regret", "± s.e.", "growth", "flagged"):
+        sheet.add_column(heading, justify="right", no_wrap=True)
+    for target in experiment.against:
+        flagged = {name: _flagged(world, target) for name, world in experiment.worlds.items()}
+        for world in table["world"].values:
+            for learner in table["learner"].values:
+                here = table.sel(world=world, learner=learner)
+                values = here[f"{target}_regret"].transpose("run", "round").values
+                last = values[:, -1]
+                error = np.std(last, ddof=1) / np.sqrt(len(last)) if len(last) > 1 else 0.0
+                growth = plots.growth_exponent(rounds, values.mean(axis=0))
+                sheet.add_row(
+                    str(world),
+                    str(learner),
+                    str(here["feedback"].values),
+                    target,
+                    f"{last.mean():.6g}",
+                    f"{error:.2g}" if error > 0 else "",
+                    f"{growth:.3f}" if np.isfinite(growth) else "–",
+                    f"{flagged[str(world)]:,}",
+                )
+    Console(width=None if sys.stdout.isatty() else 120).print(sheet)
+
+
+def _flagged(world: Any, target: str) -> int:
+    """In how many rounds the target is not what its name says."""
+    import warnings
+
+    import performative as pp
+
+    find = {"stable": pp.stable_points, "optimal": pp.optimal_points}[target]
+    with warnings.catch_warnings():  # the sweep has warned already
+        warnings.simplefilter("ignore")
+        return len(find(world, progress=False).attrs["flagged"])
+
+
+def _say_where(files: list[Path]) -> None:
+    names = ", ".join(file.name for file in files)
+    typer.echo(f"Wrote {names} in {files[0].parent}{os.sep}")

@@ -1,0 +1,1 @@
+"""What the paper shows, made again: `performative reproduce`."""

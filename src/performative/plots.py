@@ -1,0 +1,467 @@
+"""Figures of regret and of trajectories, legible at the width of a column (3.3 inches).
+
+`regret` draws a run, or a panel for each learner of a sweep; `trajectory` draws where a model with
+two parameters went, and where its targets were. Both make a figure that shows itself in a notebook,
+or draw into the axes they are given; pyplot's windows and settings are left alone.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+
+from performative import _checks
+from performative.simulation.run import MEASURES, TARGETS, Run
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's palette, without its yellow, which a white page swallows."""
+
+DASHES = ("-", (0, (4, 1.2)), (0, (1.2, 0.8)), (0, (5, 1, 1, 1)))
+"""Line styles change with the colours: lines can be told apart in grey, and one under another."""
+
+WIDTH, HEIGHT, FONT, SMALL = 3.3, 2.4, 8, 7
+POINTS = 1000
+"""At most about so many rounds are drawn, evenly spaced on a logarithmic axis."""
+
+BANDS = ("quantiles", "standard error", "none")
+PANELS = ("learner", "world")
+SYMBOLS = {"stable": "PS", "optimal": "PO"}
+
+
+class Line(NamedTuple):
+    """A mean over runs, and the band around it; low = high where there is none."""
+
+    label: str
+    rounds: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Panel(NamedTuple):
+    title: str
+    symbol: str
+    lines: list[Line]
+
+
+class Picture(Figure):
+    """A figure that belongs to no window: it shows itself in a notebook, and has `savefig`."""
+
+    def _repr_png_(self) -> bytes:
+        buffer = io.BytesIO()
+        self.savefig(buffer, format="png", dpi=160)
+        return buffer.getvalue()
+
+
+def regret(
+    source: Run | xr.Dataset,
+    target: str | None = None,
+    *,
+    ax: Axes | Sequence[Axes] | None = None,
+    cumulative: bool = True,
+    arms: str = "mean",
+    bands: str = "quantiles",
+    quantiles: tuple[float, float] = (0.1, 0.9),
+    panels: str | None = None,
+) -> Any:
+    """Regret over rounds: the mean of the runs as a line, their spread as a band.
+
+    Both axes are logarithmic where all that is drawn is positive; elsewhere the vertical one is
+    linear near zero, and its label says how far, so that negative regret is seen.
+
+    Args:
+        source: a `Run`, or the Dataset of `pp.sweep`.
+        target: "stable" or "optimal"; None draws all that the source was measured against.
+        ax: where to draw, instead of a figure of its own; for several panels, as many axes.
+        cumulative: summed up to each round; False for round by round.
+        arms: of a run with two models a round, their "mean" or the "worst".
+        bands: "quantiles" of the runs, two "standard error"s wide in all, or "none".
+        quantiles: which ones.
+        panels: of a sweep, "learner" for a panel each with a line for each world, "world" for the
+            reverse; None takes the one that compares something.
+
+    Returns:
+        The figure, which has `savefig`; the axes if `ax` was given.
+
+    >>> import performative as pp
+    >>> world = pp.World(response=pp.responses.location(0.5, pp.Gaussian([1.0], 1.0)),
+    ...                  loss=pp.losses.squared(), domain=pp.domains.ball(5.0), rounds=8)
+    >>> figure = pp.simulate(world, pp.learners.rrm()).plot()
+    >>> figure.axes[0].get_xscale(), figure.axes[0].get_yscale()
+    ('log', 'log')
+    """
+    _checks.choice("bands", bands, BANDS)
+    low, high = (_checks.number("quantiles", q, low=0.0, high=1.0) for q in quantiles)
+    if low > high:
+        raise ValueError(f"quantiles must be in increasing order; got {quantiles}.")
+    if target is not None:
+        _checks.choice("target", target, TARGETS)
+    band = _Band(bands, low, high)
+    if isinstance(source, Run):
+        targets = [target] if target else _measured(source.dataset, "run") or ["stable"]
+        values = {t: source.regret(t, arms=arms, cumulative=cumulative) for t in targets}
+        drawn = [_of_run(values, str(source.dataset.attrs["learner"]), cumulative, band)]
+        runs = source.dataset.sizes["run"]
+    elif isinstance(source, xr.Dataset) and {"world", "learner", "run", "round"} <= set(
+        source.sizes
+    ):
+        _checks.choice("arms", arms, MEASURES[:1])
+        targets = [target] if target else _measured(source, "sweep")
+        drawn = [p for t in targets for p in _of_sweep(source, t, cumulative, panels, band)]
+        runs = source.sizes["run"]
+    else:
+        raise TypeError(
+            f"source must be a Run or the Dataset of pp.sweep; got {type(source).__name__}."
+        )
+    horizontal = "horizon $T$" if cumulative else "round $t$"
+    key = band.described(runs)
+    if ax is None:
+        figure, axes = _figure(len(drawn))
+    else:
+        figure, axes = None, np.ravel(np.asarray(ax, dtype=object))
+        if len(axes) != len(drawn):
+            raise ValueError(f"ax must be {len(drawn)} axes, one a panel; got {len(axes)}.")
+    for axis, panel in zip(axes, drawn, strict=True):
+        _draw(axis, panel, horizontal)
+        axis.set_title(panel.title, fontsize=FONT if figure else None)
+    handles = _handles(drawn, key)
+    if figure is None:
+        if handles:
+            axes[0].legend(handles=handles, frameon=False)
+        return ax
+    _finish(figure, axes, handles)
+    return figure
+
+
+def trajectory(
+    run: Run,
+    *,
+    index: int = 0,
+    targets: Sequence[str] | None = None,
+    rounds: int | None = None,
+    ax: Axes | None = None,
+) -> Any:
+    """The path of the deployed models, and of the targets, in a world of two parameters.
+
+    Args:
+        run: a run that kept what was deployed.
+        index: which of the runs.
+        targets: "stable", "optimal" or both; None draws those the run was measured against.
+        rounds: only the first so many; all unless given.
+        ax: where to draw, instead of a figure of its own.
+
+    Returns:
+        The figure, which has `savefig`; the axes if `ax` was given.
+
+    >>> import performative as pp
+    >>> world = pp.worlds.quadratic(dim=2, rounds=20)
+    >>> pp.plots.trajectory(pp.simulate(world, pp.learners.rrm())).axes[0].get_xlabel()
+    '$\\\\theta_1$'
+    """
+    _checks.instance("run", run, Run, "a pp.Run, as pp.simulate returns")
+    deployed = run.deployed
+    if deployed.sizes["parameter"] != 2:
+        raise ValueError(
+            "run must have models of two parameters for a trajectory; "
+            f"got {deployed.sizes['parameter']}."
+        )
+    index = _checks.integer("index", index, low=0)
+    if index >= deployed.sizes["run"]:
+        raise IndexError(f"index must be a run below {deployed.sizes['run']}; got {index}.")
+    names = _measured(run.dataset, "run") if targets is None else list(targets)
+    names = [_checks.choice("targets", name, TARGETS) for name in names]
+    numbers = deployed["round"].values
+    if rounds is not None:
+        numbers = numbers[numbers <= _checks.integer("rounds", rounds, low=1)]
+        if not len(numbers):
+            raise ValueError(f"rounds must reach the first kept round; got {rounds}.")
+    shown = _thinned(numbers, POINTS)
+    models = deployed.isel(run=index, round=shown).mean("arm").values
+    figure = None
+    if ax is None:
+        figure, (axis,) = _figure(1, height=3.0)
+    else:
+        axis = ax
+    for name, colour, marker in zip(names, COLOURS[1:], "sD", strict=False):
+        points = _points(run, name).sel(round=numbers[shown]).values
+        symbol = rf"$\theta_t^{{\mathrm{{{SYMBOLS[name]}}}}}$, {name}"
+        axis.plot(*points.T, color=colour, lw=0.7, alpha=0.7, zorder=1)
+        axis.plot(*points.T, marker, color=colour, ms=2.2, mew=0, zorder=2, label=symbol)
+    size = FONT if figure else None
+    axis.plot(*models.T, color="0.55", lw=0.6, zorder=3)
+    dots = axis.scatter(
+        *models.T, c=numbers[shown], s=6, cmap="viridis", zorder=4, label=r"$\theta_t$, deployed"
+    )
+    axis.plot(*models[0], "o", ms=7, mfc="none", mec="k", mew=0.8, zorder=5, label="start")
+    axis.set_xlabel(r"$\theta_1$", fontsize=size)
+    axis.set_ylabel(r"$\theta_2$", fontsize=size)
+    axis.set_aspect("equal", adjustable="datalim")
+    bar = axis.figure.colorbar(dots, ax=axis, pad=0.02)
+    bar.set_label("round $t$", fontsize=size)
+    if figure is None:
+        axis.legend(frameon=False)
+        return axis
+    bar.ax.tick_params(labelsize=SMALL)
+    bar.outline.set_linewidth(0.5)
+    _finish(figure, [axis], axis.get_legend_handles_labels()[0])
+    return figure
+
+
+def keep(figure: Figure, table: xr.Dataset, folder: str | os.PathLike, name: str) -> list[Path]:
+    """Write the figure as PNG and PDF and its data as NetCDF, each file whole or not at all.
+
+    Args:
+        figure: from `regret`.
+        table: what it shows.
+        folder: is made if it is not there.
+        name: of the files, without an ending.
+
+    Returns:
+        The files: NetCDF, PNG, PDF.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    writers: dict[str, Callable[[Path], Any]] = {
+        "nc": lambda path: table.to_netcdf(path, engine="h5netcdf"),
+        "png": lambda path: figure.savefig(path, dpi=300, format="png"),
+        "pdf": lambda path: figure.savefig(path, format="pdf", metadata={"CreationDate": None}),
+    }
+    written = []
+    for ending, write in writers.items():
+        path = folder / f"{name}.{ending}"
+        draft = folder / f"{name}.{ending}.part"
+        try:
+            write(draft)
+            os.replace(draft, path)
+        except RuntimeError as error:  # how h5py may say that the disk is full
+            raise OSError(None, " ".join(str(error).split()), str(path)) from error
+        finally:
+            draft.unlink(missing_ok=True)
+        written.append(path)
+    return written
+
+
+def growth_exponent(rounds: Any, values: Any) -> float:
+    """The slope of log regret in log T over the last decade: 1 is linear growth, 0 no more growth.
+
+    Least squares over some 60 horizons, evenly spaced in log T, from T/10 to T; NaN where regret is
+    not positive there, or where that decade holds fewer than three rounds.
+
+    >>> growth_exponent(np.arange(1, 1001), 2.0 * np.sqrt(np.arange(1, 1001)))
+    0.5
+    """
+    rounds, values = np.asarray(rounds, dtype=float), np.asarray(values, dtype=float)
+    late = np.flatnonzero(rounds >= rounds[-1] / 10)
+    chosen = late[_thinned(rounds[late], 60)]
+    if len(chosen) < 3 or np.any(values[chosen] <= 0) or not np.all(np.isfinite(values[chosen])):
+        return float("nan")
+    return float(np.polyfit(np.log(rounds[chosen]), np.log(values[chosen]), 1)[0])
+
+
+# What is drawn
+
+
+class _Band(NamedTuple):
+    kind: str
+    low: float
+    high: float
+
+    def line(self, label: str, rounds: np.ndarray, values: np.ndarray) -> Line:
+        """A line of values (run, round)."""
+        mean = values.mean(axis=0)
+        if self.kind == "quantiles":
+            low, high = np.quantile(values, (self.low, self.high), axis=0)
+        elif self.kind == "standard error" and len(values) > 1:
+            error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
+            low, high = mean - error, mean + error
+        else:
+            low = high = mean
+        return Line(label, rounds, mean, low, high)
+
+    def described(self, runs: int) -> str:
+        """What the band is, for the legend; nothing where there is none."""
+        if runs == 1 or self.kind == "none":
+            return ""
+        if self.kind == "quantiles":
+            return f"{100 * self.low:.3g}–{100 * self.high:.3g} % of {runs} runs"
+        return f"± standard error, {runs} runs"
+
+
+def _measured(dataset: xr.Dataset, what: str) -> list[str]:
+    """The targets whose regret is in the dataset."""
+    names = [f"{{}}{part}_regret" for part in ("", "_cumulative")]
+    found = [t for t in TARGETS if any(name.format(t) in dataset for name in names)]
+    if what == "sweep" and not found:
+        raise ValueError("source must hold regret; got a sweep that was measured against nothing.")
+    return found
+
+
+def _regret_in(table: xr.Dataset, target: str) -> xr.DataArray:
+    name = f"{target}_regret"
+    if name not in table:
+        raise ValueError(
+            f"target must be one that the sweep was measured against; got {target!r}: "
+            f"sweep with against=({target!r},)."
+        )
+    return table[name]
+
+
+def _of_run(values: dict[str, xr.DataArray], learner: str, cumulative: bool, band: _Band) -> Panel:
+    lines = []
+    for target, array in values.items():
+        rounds = array["round"].values
+        shown = _thinned(rounds, POINTS)
+        label = f"{target} points" if len(values) > 1 else ""
+        sheet = array.transpose("run", "round").values[:, shown]
+        lines.append(band.line(label, rounds[shown], sheet))
+    return Panel(learner, _symbol(list(values), cumulative), lines)
+
+
+def _of_sweep(
+    table: xr.Dataset, target: str, cumulative: bool, panels: str | None, band: _Band
+) -> list[Panel]:
+    values = _regret_in(table, target)
+    if panels is None:
+        panels = "world" if values.sizes["world"] == 1 else "learner"
+    _checks.choice("panels", panels, PANELS)
+    within = PANELS[1 - PANELS.index(panels)]
+    rounds = values["round"].values
+    shown = _thinned(rounds, POINTS)
+    sheets = values.transpose(panels, within, "run", "round").values
+    before = np.concatenate([np.zeros_like(sheets[..., :1]), sheets[..., :-1]], axis=-1)
+    sheets = sheets[..., shown] if cumulative else (sheets - before)[..., shown]
+    return [
+        Panel(
+            str(title),
+            _symbol([target], cumulative),
+            [
+                band.line(str(label), rounds[shown], sheet)
+                for label, sheet in zip(values[within].values, block, strict=True)
+            ],
+        )
+        for title, block in zip(values[panels].values, sheets, strict=True)
+    ]
+
+
+def _points(run: Run, target: str) -> xr.DataArray:
+    """Where the target was: kept in the run, or found again."""
+    if f"{target}_point" in run.dataset:
+        return run.dataset[f"{target}_point"]
+    if run.world is None:
+        raise ValueError(f"targets must be kept in a run that was loaded; {target!r} was not.")
+    from performative.targets.optimal import optimal_points
+    from performative.targets.stable import stable_points
+
+    return {"stable": stable_points, "optimal": optimal_points}[target](run.world)
+
+
+def _thinned(rounds: np.ndarray, most: int) -> np.ndarray:
+    """Indices of about `most` rounds, evenly spaced in log t, the first and the last among them."""
+    if len(rounds) <= most:
+        return np.arange(len(rounds))
+    wanted = np.geomspace(rounds[0], rounds[-1], most)
+    return np.unique(np.append(np.searchsorted(rounds, wanted[:-1]), len(rounds) - 1))
+
+
+# How it is drawn
+
+
+def _symbol(targets: Sequence[str], cumulative: bool) -> str:
+    """The paper's name for what is on the vertical axis."""
+    label = rf"\mathrm{{{SYMBOLS[targets[0]]}}}" if len(targets) == 1 else r"\ast"
+    if cumulative:
+        return rf"regret $\mathrm{{Reg}}_T^{{{label}}}$"
+    return rf"$\mathrm{{PR}}_t(\theta_t)-\mathrm{{PR}}_t(\theta_t^{{{label}}})$"
+
+
+def _figure(panels: int, height: float = HEIGHT) -> tuple[Picture, np.ndarray]:
+    columns = min(panels, 2)
+    rows = -(-panels // columns)
+    figure = Picture(figsize=(WIDTH * columns, height * rows), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for spare in axes[panels:]:
+        spare.remove()
+    return figure, axes[:panels]
+
+
+def _draw(axis: Axes, panel: Panel, horizontal: str) -> None:
+    name = panel.symbol
+    for i, line in enumerate(panel.lines):
+        colour, dash = _style(i)
+        single = "o" if len(line.rounds) == 1 else None
+        axis.plot(line.rounds, line.mean, color=colour, ls=dash, lw=1.2, marker=single, ms=3)
+        if np.any(line.high > line.low):
+            axis.fill_between(line.rounds, line.low, line.high, color=colour, alpha=0.22, lw=0)
+    if panel.lines[0].rounds[-1] > 1:
+        axis.set_xscale("log")
+    everything = np.concatenate([np.concatenate([ln.mean, ln.low]) for ln in panel.lines])
+    everything = everything[np.isfinite(everything)]
+    if everything.size and everything.min() > 0:
+        axis.set_yscale("log")
+    elif np.any(everything):
+        threshold = _linear_within(everything)
+        axis.set_yscale("symlog", linthresh=threshold, linscale=0.5)
+        axis.axhline(0.0, color="0.6", lw=0.6, zorder=0)
+        name += f"\n(linear within $\\pm 10^{{{round(np.log10(threshold))}}}$)"
+    axis.set_xlabel(horizontal)
+    axis.set_ylabel(name)
+
+
+def _style(i: int) -> tuple[str, Any]:
+    return COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
+
+
+def _linear_within(values: np.ndarray) -> float:
+    """A power of ten below the smaller of the two sides of zero, and not absurdly far below."""
+    sides = [side.max() for side in (values, -values) if side.max() > 0]
+    smallest = np.abs(values[values != 0]).min()
+    wanted = min(sides) / 10 if values.min() < 0 else smallest
+    return 10.0 ** np.floor(np.log10(max(wanted, 1e-6 * max(sides))))
+
+
+def _handles(panels: Sequence[Panel], band: str) -> list[Any]:
+    """What the legend shows: the lines of all panels, and what the bands mean."""
+    labels = [line.label for line in panels[0].lines]
+    handles: list[Any] = []
+    for i, label in enumerate(labels):
+        colour, dash = _style(i)
+        if label:
+            handles.append(Line2D([], [], color=colour, ls=dash, lw=1.2, label=label))
+    if band and any(np.any(line.high > line.low) for panel in panels for line in panel.lines):
+        handles.append(Patch(color="0.6", alpha=0.4, lw=0, label=band))
+    return handles
+
+
+def _finish(figure: Picture, axes: Any, handles: list[Any]) -> None:
+    """Sizes for a column, and one legend below."""
+    for axis in axes:
+        axis.tick_params(labelsize=SMALL)
+        axis.xaxis.label.set_fontsize(FONT)
+        axis.yaxis.label.set_fontsize(FONT)
+        axis.spines[["top", "right"]].set_visible(False)
+    if handles:
+        words = [re.sub(r"\\[a-z]+|[${}^_]", "", handle.get_label()) for handle in handles]
+        per_row = max(int(figure.get_figwidth() * 18 / (max(map(len, words)) + 6)), 1)
+        rows = -(-len(handles) // per_row)
+        figure.legend(
+            handles=handles,
+            loc="outside lower center",
+            ncols=-(-len(handles) // rows),
+            fontsize=SMALL,
+            frameon=False,
+            handlelength=1.6,
+            columnspacing=1.2,
+        )
