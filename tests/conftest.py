@@ -1,8 +1,10 @@
 """What all tests share: compiled programs kept between runs, and Hypothesis without deadlines."""
 
 import os
+import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
 CACHE = Path(__file__).parent.parent / ".cache" / "jax"
@@ -16,3 +18,11 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # The first example of a test may compile for seconds.
 settings.register_profile("patient", settings(), deadline=None)
 settings.load_profile("patient")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forget_programs():
+    """Compiled programs hold memory maps, of which a process may have some 65,000."""
+    yield
+    if "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()

@@ -70,13 +70,15 @@ class Row(NamedTuple):
         return None if self.target is None or value is None else self.target.met(value)
 
 
-def in_turns(*works: Callable[[], Callable[[], Any]], quick: bool = False) -> list[Spent]:
+def in_turns(
+    *works: Callable[[], Callable[[], Any]], quick: bool = False, turns: int = TURNS
+) -> list[Spent]:
     """Time several pieces of work in turns: each is `ready() -> go`, and only `go` is timed.
 
     What is short is done several times a turn: on a busy machine it takes many to see a good one.
     """
     seen: list[list[tuple[float, float]]] = [[] for _ in works]
-    for turn in range(2 if quick else TURNS):
+    for turn in range(2 if quick else turns):
         for times, ready in zip(seen, works, strict=True):
             spent, count = 0.0, 0
             while count == 0 or (turn > 0 and not quick and spent < A_TURN and count < MOST):
@@ -138,25 +140,29 @@ class Game:
         self.finders: dict[Any, Any] = {}
         self.records: list[Any] = []
 
-    def ready(self) -> Callable[[], None]:
-        """A player at round 1; what is returned plays all rounds."""
-        import jax
-
+    def player(self) -> Any:
+        """One at round 1; to be made in double precision."""
         from performative.learners import rrm
         from performative.simulation.engine import Player, problem_of
         from performative.simulation.run import Record
 
         runs, mode = len(self.starts), "regret" if self.targets else "all"
+        learners = [rrm().prepare(problem_of(world)) for world in self.worlds]
+        self.records = [
+            Record.of(world, learner, runs, runs, self.targets, mode)
+            for world, learner in zip(self.worlds, learners, strict=True)
+        ]
+        return Player(
+            self.worlds, learners, self.starts, 0, 0, self.records, self.targets,
+            self.finders, remember=True,
+        )  # fmt: skip
+
+    def ready(self) -> Callable[[], None]:
+        """What plays all rounds."""
+        import jax
+
         with jax.enable_x64(True):
-            learners = [rrm().prepare(problem_of(world)) for world in self.worlds]
-            self.records = [
-                Record.of(world, learner, runs, runs, self.targets, mode)
-                for world, learner in zip(self.worlds, learners, strict=True)
-            ]
-            player = Player(
-                self.worlds, learners, self.starts, 0, 0, self.records, self.targets,
-                self.finders, remember=True,
-            )  # fmt: skip
+            player = self.player()
 
         def go() -> None:
             rounds = self.worlds[0].rounds
@@ -599,7 +605,7 @@ def users_world(quick: bool) -> list[Row]:
     def loop() -> None:
         found["loop"] = plain.stable(sample)
 
-    spent = in_turns(now(ours), now(loop), quick=quick)
+    spent = in_turns(now(ours), now(loop), quick=quick, turns=3)
     agree("stable points of rows", found["ours"].values[:sample], found["loop"])
     case, note = f"{len(rows)} rows, intercept, strategic", f"{source}; loop: {sample} rounds"
     residual = f"{_statuses(found['ours'])}, residual {found['ours'].attrs['residual']:.1e}"
@@ -614,7 +620,7 @@ def users_world(quick: bool) -> list[Row]:
     def loop_rrm() -> None:
         found["regret"] = plain.rrm(sample, found["ours"].values)
 
-    spent = in_turns(game.ready, now(loop_rrm), quick=quick)
+    spent = in_turns(game.ready, now(loop_rrm), quick=quick, turns=3)
     agree("regret on rows", game.regret()[0, 0, :sample], found["regret"])
     table.append(
         compared(
@@ -653,7 +659,8 @@ def custom_loss(quick: bool) -> list[Row]:
         found["ours"] = pp.stable_points(world)
 
     game = Game([world], starts_of(world, 1, 1, 0.1))
-    points, played = in_turns(now(ours), quick=quick), in_turns(game.ready, quick=quick)
+    points = in_turns(now(ours), quick=quick, turns=3)
+    played = in_turns(game.ready, quick=quick, turns=3)
     case = f"{len(rows)} rows, a user's loss of a row"
     note = f"{source}; {_statuses(found['ours'])}, residual {found['ours'].attrs['residual']:.1e}"
     return [
@@ -793,30 +800,30 @@ def _on_device(
 
 def _program(world: Any, starts: np.ndarray) -> Callable[[], Any]:
     """The engine's compiled chunk for one world and many runs, its arguments on the device."""
-    import equinox as eqx
     import jax
     import jax.numpy as jnp
 
-    from performative.learners import rrm
     from performative.simulation import engine
 
+    game = Game([world], starts[:1])
     with jax.enable_x64(True):
-        problem = engine.problem_of(world)
-        learner = rrm().prepare(problem)
+        player = game.player()
         rounds = np.arange(1, world.rounds + 1)
-        moving, still = eqx.partition(world.at(rounds), world.moving())
-        tops, axes = zip(*(engine.stack([tree]) for tree in (learner, moving, still)), strict=True)
-        axes = tuple(engine.Hashed(tree) for tree in axes)
-        settings = engine.Settings(("stable",), False, world.lag is not None, world.dimension)
-        states = jax.vmap(jax.vmap(lambda start: learner.init(problem, start)))(jnp.asarray(starts))
-        lanes = engine.Lane(states, jnp.asarray(starts))
+        moving, moving_axes = player.stack.rounds(rounds)
+        axes = (player._learner_axes, moving_axes, player.stack.still_axes)
+        still, learner = player.stack.still, player.learner
+        many = [np.repeat(leaf, len(starts), axis=0) for leaf in jax.tree.leaves(player.lanes)]
+        lanes = jax.tree.structure(player.lanes).unflatten(many)
+        state = lanes.state._replace(theta=starts)
+        lanes = engine.Lane(state, starts)
+        targets = [_points(world)[None]]
+        on_device = jax.device_put((learner, moving, still, targets))
         keys = jax.vmap(functools.partial(engine.run_key, 0))(jnp.arange(len(starts)))
-        targets = [jnp.asarray(_points(world))[None]]
-        tops = jax.device_put(tops)
+        lanes = jax.device_put(lanes)
 
     def go() -> Any:
         with jax.enable_x64(True):
-            return engine._play(settings, axes, *tops, targets, keys, rounds, lanes)
+            return engine._play(player.settings, axes, *on_device, keys, rounds, lanes)
 
     return go
 
@@ -918,6 +925,7 @@ def _number(value: float | None) -> str:
 
 def _about(machine: dict[str, Any]) -> str:
     load = "" if machine["load"] is None else f", load {machine['load']} at the start"
+    load += " (busy)" if (machine["load"] or 0.0) > 0.25 * machine["cores"] else ""
     return (
         f"{machine['name']}, {machine['cores']} cores{load}; Python {machine['python']}, "
         f"JAX {machine['jax']}, NumPy {machine['numpy']}; {machine['date']}"

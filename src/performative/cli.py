@@ -52,13 +52,11 @@ def main(
     pass
 
 
-@app.command()
+@app.command(short_help="Worlds and learners from a file: regret, data, a picture.")
 def simulate(
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="WORLD.TOML", help="Worlds and learners; `performative init` writes an example."
-        ),
+        typer.Argument(metavar="FILE", help="Worlds and learners; `init` writes an example."),
     ],
     out: Annotated[
         Path | None,
@@ -110,7 +108,7 @@ def simulate(
             _say_where(files)
 
 
-@app.command()
+@app.command(short_help="What the paper shows, made again.")
 def reproduce(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
         "reproduction"
@@ -137,11 +135,11 @@ def reproduce(
         _say_where(done.files)
 
 
-@app.command()
+@app.command(short_help="Speed, side by side with plain NumPy.")
 def bench(
     cases: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[CASE]...", help="Which cases; all that suit this machine."),
+        typer.Argument(metavar="CASE", help="Which cases; all that suit this machine."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the table in this folder.")
@@ -160,10 +158,10 @@ def bench(
         benchmark.main(cases or None, out)
 
 
-@app.command()
+@app.command(short_help="An example world file to begin with.")
 def init(
     file: Annotated[
-        Path, typer.Argument(metavar="[FILE]", help="The file to write.", show_default=True)
+        Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=True)
     ] = Path("world.toml"),
 ) -> None:
     """Write an example world file, with comments, to begin with."""
@@ -284,7 +282,7 @@ def _summarise(table: xr.Dataset, experiment: Any) -> None:
                     target,
                     f"{last.mean():.6g}",
                     f"{error:.2g}" if error > 0 else "",
-                    f"{growth:.3f}" if np.isfinite(growth) else "–",
+                    f"{round(growth, 3) + 0.0:.3f}" if np.isfinite(growth) else "–",
                     f"{flagged[str(world)]:,}",
                 )
     Console(width=None if sys.stdout.isatty() else 120).print(sheet)

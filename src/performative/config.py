@@ -54,8 +54,8 @@ TABLES = (".csv", ".txt", ".npy")
 EXAMPLE = """\
 # Worlds and learners for `performative simulate`: every learner plays in every world.
 
-rounds = 2000            # T, of all worlds
-runs = 10                # repetitions of every pair
+rounds = 500             # T, of all worlds
+runs = 5                 # repetitions of every pair
 seed = 0                 # of the runs; worlds have seeds of their own
 against = ["stable"]     # regret against "stable" points, "optimal" points or both
 

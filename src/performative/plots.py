@@ -21,6 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from performative import _checks
 from performative.simulation.run import MEASURES, TARGETS, Run
@@ -234,7 +235,8 @@ def keep(figure: Figure, table: xr.Dataset, folder: str | os.PathLike, name: str
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     writers: dict[str, Callable[[Path], Any]] = {
-        "nc": lambda path: table.to_netcdf(path, engine="h5netcdf"),
+        # By way of memory: where the disk is full, the HDF5 library may crash.
+        "nc": lambda path: path.write_bytes(table.to_netcdf(engine="h5netcdf")),
         "png": lambda path: figure.savefig(path, dpi=300, format="png"),
         "pdf": lambda path: figure.savefig(path, format="pdf", metadata={"CreationDate": None}),
     }
@@ -245,8 +247,6 @@ def keep(figure: Figure, table: xr.Dataset, folder: str | os.PathLike, name: str
         try:
             write(draft)
             os.replace(draft, path)
-        except RuntimeError as error:  # how h5py may say that the disk is full
-            raise OSError(None, " ".join(str(error).split()), str(path)) from error
         finally:
             draft.unlink(missing_ok=True)
         written.append(path)
@@ -411,6 +411,12 @@ def _draw(axis: Axes, panel: Panel, horizontal: str) -> None:
     everything = everything[np.isfinite(everything)]
     if everything.size and everything.min() > 0:
         axis.set_yscale("log")
+        low, high = everything.min(), everything.max()
+        if high < 30 * low and 1e-3 < low < 1e4:  # hardly a decade: 0.5, not 5 × 10⁻¹
+            ticks = LogLocator(subs=(1.0, 2.0, 5.0)) if high > 4 * low else MaxNLocator(5)
+            axis.yaxis.set_major_locator(ticks)
+            axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            axis.yaxis.set_minor_formatter(NullFormatter())
     elif np.any(everything):
         threshold = _linear_within(everything)
         axis.set_yscale("symlog", linthresh=threshold, linscale=0.5)
@@ -448,7 +454,7 @@ def _handles(panels: Sequence[Panel], band: str) -> list[Any]:
 def _finish(figure: Picture, axes: Any, handles: list[Any]) -> None:
     """Sizes for a column, and one legend below."""
     for axis in axes:
-        axis.tick_params(labelsize=SMALL)
+        axis.tick_params(which="both", labelsize=SMALL)
         axis.xaxis.label.set_fontsize(FONT)
         axis.yaxis.label.set_fontsize(FONT)
         axis.spines[["top", "right"]].set_visible(False)

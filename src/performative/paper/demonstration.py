@@ -1,8 +1,9 @@
 """The quadratic-Gaussian world at the paper's size: exact stability regret of retraining.
 
 Two drifts (means drawn anew each round, or once), and an exogenous part that stays (α = 1) or fades
-as α_t = t^-b. It shows the paper's two orders side by side: where the world keeps moving, the
-sooner it fades the smaller the regret; where it stands still, the other way round.
+as α_t = t^-b. It shows the paper's two orders side by side: where the world keeps moving, regret
+is the smaller the sooner it fades (up to b = 1; beyond, the first rounds decide); where it stands
+still, it is the other way round.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Demonstration(NamedTuple):
             for drift in DRIFTS:
                 curve = self.table.stable_regret.sel(schedule=schedule, drift=drift).values
                 slope = plots.growth_exponent(rounds, curve)
-                row += f"{float(final.sel(schedule=schedule, drift=drift)):>16.6g}{slope:>9.3f}"
+                row += f"{float(final.sel(schedule=schedule, drift=drift)):>16.6g}{round(slope, 3) + 0.0:>9.3f}"
             lines.append(row)
         lines += ["", "  growth: the slope of log Reg_T in log T over the last decade of rounds"]
         return "\n".join(lines)

@@ -23,19 +23,20 @@ from performative._parallel import progress, threaded
 from performative._precision import double
 from performative.targets.solve import Memory, solve
 from performative.world.rounds import Round
-from performative.world.world import World
+from performative.world.world import LANES, World
 
 Array = Any
 
 STATUSES = (
     "certified",  # unique, and within the certificate: proved from constants of the world
-    "local",  # solved; the certificate is first-order, and there may be other solutions
+    "local",  # solved, no other solution was found; the certificate is first-order
     "not unique",  # other solutions were found, or a whole line of them
     "not a minimiser",  # the equation holds, but a better model is near or was found
     "unsolved",  # no solution was found; there may be none
 )
 SOLVED = 1e-9
-STARTS, LOOKED_AT = 8, 12
+STARTS, LOOKED_AT = 12, 12
+THOROUGH = 2**15
 
 
 class Kind(NamedTuple):
@@ -70,29 +71,31 @@ class Finder:
         self._known: dict[tuple[int, int], Found] | None = {} if remember else None
         modulus, trust = kind.modulus(world)
         self.modulus = modulus if trust == "rigorous" else np.full(world.rounds, -np.inf)
+        self.certain = bool(np.all(self.modulus > 0))
         self.block = min(256 if world.rounds <= 256 else 512, max(world.lanes, 8))
         self._prepare()
 
     def _prepare(self) -> None:
-        """Solve a few rounds from many starts; keep each different solution as a start."""
-        world, certain = self.world, bool(np.all(self.modulus > 0))
+        """Solve a few rounds, from many starts if need be; keep each different solution as a start."""
+        world = self.world
         middle = np.asarray(world.domain.center(world.parameters))
-        looked = np.linspace(1, world.rounds, min(1 if certain else LOOKED_AT, world.rounds))
-        looked = np.unique(looked.astype(int))
-        if not certain:
+        looked, starts = np.array([(1 + world.rounds) // 2]), middle[None]
+        if not self.certain:
             extremes = [np.argmin(world.alphas) + 1, np.argmax(world.alphas) + 1]
-            looked = np.unique([*looked, *extremes])
-        starts = middle[None]
-        if not certain:
-            rng = np.random.default_rng(0)
-            more = world.domain.draw(rng, STARTS - 1, world.parameters)
-            starts = np.concatenate([starts, more])
-        blank = jax.tree.map(np.asarray, Memory.empty(world.parameters))
-        points, defects, inverse, scale = self._run(_all_solutions, looked, starts, blank)
-        good = defects * scale <= SOLVED * (1 + np.linalg.norm(points, axis=-1))
-        self.starts = _different(points[good], middle)
-        best = np.unravel_index(np.argmin(np.where(good, defects, np.inf)), defects.shape)
-        self.memory = Memory(inverse[best], scale[best])
+            spaced = np.linspace(1, world.rounds, min(LOOKED_AT, world.rounds)).astype(int)
+            looked = np.unique([*spaced, *extremes])
+            starts = _spread(world, middle)
+        self.elsewhere = starts
+        self.memory = jax.tree.map(np.asarray, Memory.empty(world.parameters))
+        found = self._solve(looked, starts)
+        cheap = world.lanes == LANES and world.rounds * STARTS <= THOROUGH
+        if self.certain or not cheap:
+            starts = _different(found.point[found.solved], middle)
+        self.starts = starts
+        best = np.unravel_index(
+            np.argmin(np.where(found.solved, found.defect, np.inf)), found.solved.shape
+        )
+        self.memory = Memory(found.inverse[best], found.scale[best])
 
     def find(self, first: int, last: int) -> Found:
         """The targets of rounds `first` … `last`."""
@@ -106,33 +109,67 @@ class Finder:
         return found
 
     def _block(self, rounds: np.ndarray) -> Found:
-        points, defect, status, inspected = self._run(
-            _best_solution, rounds, self.starts, self.memory
-        )
-        modulus = self.modulus[rounds - 1].copy()
-        local = np.full(len(rounds), np.inf)
-        if inspected is not None:
-            status, exact, local = _judge(status, inspected)
-            modulus = np.fmax(modulus, exact)
+        found = self._solve(rounds, self.starts)
+        fallback = found.value if self.kind.name == "optimal" else found.defect
+        preferred = np.where(found.solved, found.value, np.inf)
+        nothing = ~np.any(found.solved, axis=1)
+        preferred = np.where(nothing[:, None], np.nan_to_num(fallback, nan=np.inf), preferred)
+        chosen = np.argmin(preferred, axis=1)
+        here = np.arange(len(rounds)), chosen
+        points, defect = found.point[here], found.defect[here]
+        status = np.where(found.solved[here], 1, 4)
+        modulus, local = self.modulus[rounds - 1], np.full(len(rounds), np.inf)
+        if not self.certain:
+            rivals = found.solved
+            if self.kind.name == "optimal":  # other solutions matter where they are as good
+                best = found.value[here][:, None]
+                rivals = rivals & (found.value <= best + 1e-12 * (1 + np.abs(best)))
+            status = np.where((status == 1) & _several(found, rivals, points), 2, status)
+            status, exact, local = self._look_around(rounds, points, status)
+            modulus = np.maximum(modulus, exact)
         proved = (modulus > 0) & (status <= 1)
         certificate = np.where(proved, defect / np.where(proved, modulus, 1.0), local)
-        status = np.where(proved, 0, status)
         certificate = np.where(status >= 2, np.inf, certificate)
-        return Found(points, defect, certificate, status)
+        return Found(points, defect, certificate, np.where(proved, 0, status))
 
-    def _run(self, function: Any, rounds: np.ndarray, starts: np.ndarray, memory: Memory) -> Any:
-        size = 2 ** int(np.ceil(np.log2(len(rounds)))) if len(rounds) < self.block else self.block
-        padded = np.concatenate([rounds, np.repeat(rounds[-1:], size - len(rounds))])
-        moving, still = eqx.partition(self.world.at(padded), self.world.moving())
-        certain = bool(np.all(self.modulus > 0))
-        result = function(self.kind, certain, self.world.lanes, moving, still, starts, memory)
-        return jax.tree.map(lambda leaf: np.asarray(leaf)[: len(rounds)], result)
+    def _look_around(
+        self, rounds: np.ndarray, points: np.ndarray, status: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Status, exact modulus and local certificate, from the neighbourhood of each solution."""
+        moving, still = self._pieces(rounds)
+        padded = _pad(points, self.block)
+        seen = _inspected(self.kind, self.world.lanes, moving, still, padded, self.elsewhere)
+        return _judge(status, jax.tree.map(lambda leaf: np.asarray(leaf)[: len(rounds)], seen))
+
+    def _solve(self, rounds: np.ndarray, starts: np.ndarray) -> Solutions:
+        """Every round from every start: (rounds, starts), solved in blocks of one size."""
+        pairs = np.repeat(rounds, len(starts)), np.tile(starts, (len(rounds), 1))
+        # A world whose models are costly is not asked for more of them than needed.
+        size = self.block if self.world.lanes == self.block or len(pairs[0]) >= self.block else 16
+        parts = []
+        for i in range(0, len(pairs[0]), size):
+            some, begin = (part[i : i + size] for part in pairs)
+            moving, still = self._pieces(some, size)
+            lanes = self.world.lanes
+            part = _solutions(self.kind, lanes, moving, still, _pad(begin, size), self.memory)
+            parts.append([np.asarray(leaf)[: len(some)] for leaf in part])
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        shape = (len(rounds), len(starts))
+        return Solutions(*(column.reshape(*shape, *column.shape[1:]) for column in columns))
+
+    def _pieces(self, rounds: np.ndarray, size: int | None = None) -> tuple[Any, Round]:
+        padded = _pad(rounds, self.block if size is None else size)
+        return eqx.partition(self.world.at(padded), self.world.moving())
+
+
+def _pad(values: np.ndarray, size: int) -> np.ndarray:
+    return np.concatenate([values, np.repeat(values[-1:], size - len(values), axis=0)])
 
 
 def _different(points: np.ndarray, fallback: np.ndarray) -> np.ndarray:
     """One representative of each solution, the first first."""
     kept: list[np.ndarray] = []
-    for point in points.reshape(-1, fallback.shape[0]):
+    for point in points:
         if len(kept) == STARTS:
             break
         if all(
@@ -142,44 +179,60 @@ def _different(points: np.ndarray, fallback: np.ndarray) -> np.ndarray:
     return np.array(kept) if kept else fallback[None]
 
 
-def _solve_from(kind: Kind, here: Round, start: Array, memory: Memory) -> Any:
-    field = functools.partial(kind.field, here)
-    derivative = functools.partial(kind.derivative, here)
-    return solve(field, derivative, here.domain, start, memory)
+def _spread(world: World, middle: np.ndarray) -> np.ndarray:
+    """The centre, points inside, and points of the boundary (corners, where there are some)."""
+    rng = np.random.default_rng(0)
+    inside = world.domain.draw(rng, STARTS // 2 - 1, world.parameters)
+    away = rng.normal(size=(STARTS - STARTS // 2, world.parameters))
+    reach = world.domain.radius if np.isfinite(world.domain.radius) else 10.0
+    away *= 100.0 * reach / np.linalg.norm(away, axis=1, keepdims=True)
+    return np.concatenate([middle[None], inside, world.domain.project(away)])
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _all_solutions(
-    kind: Kind, certain: bool, lanes: int, moving: Any, still: Round, starts: Array, memory: Memory
-) -> Any:
-    def one(part: Any) -> Any:
+def _several(found: Solutions, rivals: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The rounds in which different starts led to different solutions."""
+    apart = np.linalg.norm(found.point - points[:, None], axis=-1)
+    other = apart > 1e-6 * (1 + np.linalg.norm(points, axis=-1))[:, None]
+    return np.any(rivals & other, axis=1)
+
+
+class Solutions(NamedTuple):
+    """What `solve` gave for some rounds from some starts."""
+
+    point: Array
+    defect: Array
+    solved: Array
+    value: Array  # of what is minimised
+    inverse: Array
+    scale: Array
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _solutions(
+    kind: Kind, lanes: int, moving: Any, still: Round, starts: Array, memory: Memory
+) -> Solutions:
+    def one(pair: Any) -> Solutions:
+        part, start = pair
         here = eqx.combine(part, still)
-        found = jax.vmap(lambda start: _solve_from(kind, here, start, memory))(starts)
-        return found.point, found.defect, found.memory.inverse, found.memory.scale
+        field = functools.partial(kind.field, here)
+        derivative = functools.partial(kind.derivative, here)
+        point, defect, kept = solve(field, derivative, here.domain, start, memory)
+        solved = defect * kept.scale <= SOLVED * (1 + jnp.linalg.norm(point))
+        value = kind.value(here, point, point)
+        return Solutions(point, defect, solved, value, kept.inverse, kept.scale)
 
-    return jax.lax.map(one, moving, batch_size=lanes)
+    return jax.lax.map(one, (moving, starts), batch_size=lanes)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _best_solution(
-    kind: Kind, certain: bool, lanes: int, moving: Any, still: Round, starts: Array, memory: Memory
-) -> Any:
-    def one(part: Any) -> Any:
-        here = eqx.combine(part, still)
-        found = jax.vmap(lambda start: _solve_from(kind, here, start, memory))(starts)
-        size = found.defect * found.memory.scale / (1 + jnp.linalg.norm(found.point, axis=-1))
-        solved = size <= SOLVED
-        if certain:
-            return found.point[0], found.defect[0], jnp.where(solved[0], 1, 4), None
-        value = jax.vmap(lambda point: kind.value(here, point, point))(found.point)
-        chosen = jnp.argmin(jnp.where(solved, value, jnp.inf))
-        point = found.point[chosen]
-        apart = jnp.linalg.norm(found.point - point, axis=-1) / (1 + jnp.linalg.norm(point))
-        others = (kind.name == "stable") & jnp.any(solved & (apart > 1e-6))
-        status = jnp.where(solved[chosen], jnp.where(others, 2, 1), 4)
-        return point, found.defect[chosen], status, _inspect(kind, here, point, starts)
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _inspected(
+    kind: Kind, lanes: int, moving: Any, still: Round, points: Array, elsewhere: Array
+) -> Inspected:
+    def one(pair: Any) -> Inspected:
+        part, point = pair
+        return _inspect(kind, eqx.combine(part, still), point, elsewhere)
 
-    return jax.lax.map(one, moving, batch_size=lanes)
+    return jax.lax.map(one, (moving, points), batch_size=lanes)
 
 
 class Inspected(NamedTuple):

@@ -34,11 +34,12 @@ def stable_points(world: World, progress: bool | None = None) -> xr.DataArray:
         progress: whether to show a progress bar after two seconds; None where somebody can see it.
 
     Returns:
-        (round, parameter). Coordinates over rounds: `residual`, `certificate` (the distance to the
-        stable point is at most that) and `status`, one of "certified" (the only stable point, by the
-        constants of the world), "local" (solved; the certificate is first-order), "not unique",
-        "not a minimiser" and "unsolved". Attributes say the largest certificate, the rung of the
-        expectations and the flagged rounds.
+        (round, parameter). Coordinates over rounds: `status`, `certificate` and `residual`, how far
+        the equation is from holding. The status is "certified" (the only stable point, and it is
+        within the certificate, by the constants of the world), "local" (solved, and many starts
+        found no other; the certificate estimates the distance to this solution to first order),
+        "not unique", "not a minimiser" or "unsolved". Attributes say the largest certificate, the
+        rung of the expectations and the flagged rounds.
 
     >>> import performative as pp
     >>> world = pp.World(response=pp.responses.location(0.5, pp.Gaussian([1.0], 1.0)),

@@ -119,7 +119,8 @@ def monotonicity(world: World, times: float = 1.0) -> tuple[np.ndarray, str]:
     response = 1.0 - world.alphas
     if np.any(response > 0):
         used += [response_sensitivity(world.response), data_smoothness(world)]
-        values = values - times * response * used[1].value * used[2].value
+        strength = used[1].value * used[2].value
+        values = values - np.where(response > 0, times * response, 0.0) * min(strength, 1e300)
     rigorous = all(c.kind == "rigorous" for c in used) and world.rung != "monte carlo"
     return values, "rigorous" if rigorous else "surrogate"
 

@@ -145,7 +145,7 @@ def location_scale(matrix: Any, scales: Any, base: Distribution) -> Response:
 
 class Strategic(Response):
     base: Distribution
-    modifiable: np.ndarray = eqx.field(static=True)
+    modifiable: tuple[float, ...] = eqx.field(static=True)
     strength: float = eqx.field(static=True)
 
     @property
@@ -159,7 +159,7 @@ class Strategic(Response):
     def for_loss(self, loss: Any) -> Response:
         features = self.dimension - int(getattr(loss, "labelled", False))
         parameters = loss.parameters(self.dimension) or features
-        mask = _column_mask("modifiable", self.modifiable, features)
+        mask = _column_mask("modifiable", np.array(self.modifiable), features)
         matrix = np.zeros((self.dimension, parameters))
         np.fill_diagonal(matrix[:features, :features], self.strength * mask)
         return Location(matrix, self.base)
@@ -194,24 +194,10 @@ def strategic(base: Distribution, modifiable: Any, strength: float = 0.1) -> Res
             f"modifiable must be column indices below {base.dimension} or a 0/1 mask; "
             f"got {modifiable.max():g}."
         )
-    return Strategic(base, _Hashable(modifiable), strength)
-
-
-class _Hashable(np.ndarray):
-    """A small constant array that compares by value, so that it can be static."""
-
-    def __new__(cls, values: Any) -> _Hashable:
-        return np.asarray(values).view(cls)
-
-    def __hash__(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return hash((self.shape, self.tobytes()))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, np.ndarray) and np.array_equal(self, other)
+    return Strategic(base, tuple(modifiable.tolist()), strength)
 
 
 def _column_mask(name: str, columns: np.ndarray, features: int) -> np.ndarray:
-    columns = np.asarray(columns)
     if columns.size == features and set(columns) <= {0.0, 1.0} and features > 2:
         return columns
     if columns.size and columns.max() >= features:
