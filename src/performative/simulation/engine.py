@@ -273,10 +273,14 @@ class Player:
         self.chunk = self._chunk_length(learners[0])
 
     def _chunk_length(self, learner: Learner) -> int:
-        if learner.feedback != "samples":
-            return CHUNK
-        width = len(self.runs) * learner.arms * learner.rows * (self.settings.dimension + 2)
-        return int(2 ** np.clip(np.floor(np.log2(NOISE_NUMBERS / width)), 4, np.log2(CHUNK)))
+        longest = CHUNK
+        if learner.feedback == "samples":
+            width = len(self.runs) * learner.arms * learner.rows * (self.settings.dimension + 2)
+            longest = int(np.clip(NOISE_NUMBERS // width, 16, CHUNK))
+        # Equal chunks: little of the last one is played in vain.
+        rounds = self.worlds[0].rounds
+        length = int(np.ceil(rounds / np.ceil(rounds / longest)))
+        return 2 ** int(np.ceil(np.log2(length))) if length < 64 else 64 * int(np.ceil(length / 64))
 
     def play(self, first: int, last: int) -> None:
         """Rounds `first` … `last`, at most a chunk; results go to the records."""

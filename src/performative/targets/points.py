@@ -35,7 +35,7 @@ STATUSES = (
     "unsolved",  # no solution was found; there may be none
 )
 SOLVED = 1e-9
-STARTS, LOOKED_AT = 12, 12
+STARTS, LOOKED_AT = 12, 8
 THOROUGH = 2**15
 
 
@@ -72,7 +72,7 @@ class Finder:
         modulus, trust = kind.modulus(world)
         self.modulus = modulus if trust == "rigorous" else np.full(world.rounds, -np.inf)
         self.certain = bool(np.all(self.modulus > 0))
-        self.block = min(256 if world.rounds <= 256 else 512, max(world.lanes, 8))
+        self.block = world.lanes
         self._prepare()
 
     def _prepare(self) -> None:
@@ -87,15 +87,20 @@ class Finder:
             starts = _spread(world, middle)
         self.elsewhere = starts
         self.memory = jax.tree.map(np.asarray, Memory.empty(world.parameters))
+        self._remember(self._solve(looked[:1], middle[None]))
         found = self._solve(looked, starts)
+        self._remember(found)
         cheap = world.lanes == LANES and world.rounds * STARTS <= THOROUGH
         if self.certain or not cheap:
             starts = _different(found.point[found.solved], middle)
         self.starts = starts
-        best = np.unravel_index(
-            np.argmin(np.where(found.solved, found.defect, np.inf)), found.solved.shape
-        )
-        self.memory = Memory(found.inverse[best], found.scale[best])
+
+    def _remember(self, found: Solutions) -> None:
+        """Keep the derivative at the best solution, for the problems to come."""
+        defect = np.where(found.solved, found.defect, np.inf)
+        best = np.unravel_index(np.argmin(defect), defect.shape)
+        if found.solved[best]:
+            self.memory = Memory(found.inverse[best], found.scale[best])
 
     def find(self, first: int, last: int) -> Found:
         """The targets of rounds `first` … `last`."""
@@ -144,12 +149,11 @@ class Finder:
     def _solve(self, rounds: np.ndarray, starts: np.ndarray) -> Solutions:
         """Every round from every start: (rounds, starts), solved in blocks of one size."""
         pairs = np.repeat(rounds, len(starts)), np.tile(starts, (len(rounds), 1))
-        # A world whose models are costly is not asked for more of them than needed.
-        size = self.block if self.world.lanes == self.block or len(pairs[0]) >= self.block else 16
+        size = self.block
         parts = []
         for i in range(0, len(pairs[0]), size):
             some, begin = (part[i : i + size] for part in pairs)
-            moving, still = self._pieces(some, size)
+            moving, still = self._pieces(some)
             lanes = self.world.lanes
             part = _solutions(self.kind, lanes, moving, still, _pad(begin, size), self.memory)
             parts.append([np.asarray(leaf)[: len(some)] for leaf in part])
@@ -157,8 +161,8 @@ class Finder:
         shape = (len(rounds), len(starts))
         return Solutions(*(column.reshape(*shape, *column.shape[1:]) for column in columns))
 
-    def _pieces(self, rounds: np.ndarray, size: int | None = None) -> tuple[Any, Round]:
-        padded = _pad(rounds, self.block if size is None else size)
+    def _pieces(self, rounds: np.ndarray) -> tuple[Any, Round]:
+        padded = _pad(rounds, self.block)
         return eqx.partition(self.world.at(padded), self.world.moving())
 
 

@@ -44,6 +44,14 @@ class Memory(NamedTuple):
         return Memory(jnp.zeros((parameters, parameters)), jnp.zeros(()))
 
 
+class Place(NamedTuple):
+    """A model, F there, and the relative size of θ − Π(θ − sF(θ))."""
+
+    theta: Array
+    slope: Array
+    size: Array
+
+
 class Solution(NamedTuple):
     """A point of the domain, and the numerator of its certificate (in units of the gradient)."""
 
@@ -56,83 +64,76 @@ def solve(
     field: Field, derivative: Field, domain: Domain, start: Array, memory: Memory
 ) -> Solution:
     """The root of the fixed-point equation near `start`; pure, to be traced."""
-    theta, size = _with_kept_inverse(field, domain, start, memory)
-    unsolved = (size > GOOD_ENOUGH) | (memory.scale == 0.0)
-    theta, memory = _newton(field, derivative, domain, theta, unsolved, memory)
-    slope = field(theta)
-    point = domain.projection(theta - memory.scale * slope)
-    gap = jnp.linalg.norm(theta - point) / memory.scale
-    return Solution(point, jnp.linalg.norm(field(point) - slope) + gap, memory)
+    first = _place(domain, start, field(start), memory.scale)
+    place = _with_kept_inverse(field, domain, first, memory)
+    unsolved = (place.size > GOOD_ENOUGH) | (memory.scale == 0.0)
+    place, memory = _newton(field, derivative, domain, place, unsolved, memory)
+    point = domain.projection(place.theta - memory.scale * place.slope)
+    gap = jnp.linalg.norm(place.theta - point) / memory.scale
+    return Solution(point, jnp.linalg.norm(field(point) - place.slope) + gap, memory)
 
 
-def _with_kept_inverse(
-    field: Field, domain: Domain, start: Array, memory: Memory
-) -> tuple[Array, Array]:
+def _place(domain: Domain, theta: Array, slope: Array, scale: Array) -> Place:
+    gap = theta - domain.projection(theta - scale * slope)
+    size = jnp.linalg.norm(gap) / (1.0 + jnp.linalg.norm(theta))
+    return Place(theta, slope, jnp.nan_to_num(size, nan=jnp.inf))
+
+
+def _with_kept_inverse(field: Field, domain: Domain, first: Place, memory: Memory) -> Place:
     """Steps with the inverse of an earlier problem: no derivative, no factorisation."""
 
-    def residual(theta: Array) -> tuple[Array, Array]:
-        gap = theta - domain.projection(theta - memory.scale * field(theta))
-        return gap, _relative(gap, theta)
-
     def proceed(state: Any) -> Array:
-        _, _, size, ratio, count = state
-        return (size > FINE) & (ratio < 0.5) & (count < 16)
+        place, ratio, count = state
+        return (place.size > FINE) & (ratio < 0.5) & (count < 16)
 
     def step(state: Any) -> Any:
-        theta, gap, size, _, count = state
-        ahead = theta - memory.inverse @ gap
-        gap_ahead, size_ahead = residual(ahead)
-        better = size_ahead < size
-        theta = jnp.where(better, ahead, theta)
-        gap = jnp.where(better, gap_ahead, gap)
-        return theta, gap, jnp.where(better, size_ahead, size), size_ahead / size, count + 1
+        place, _, count = state
+        gap = place.theta - domain.projection(place.theta - memory.scale * place.slope)
+        theta = place.theta - memory.inverse @ gap
+        ahead = _place(domain, theta, field(theta), memory.scale)
+        return _better(ahead, place), ahead.size / place.size, count + 1
 
-    gap, size = residual(start)
     ratio = jnp.where(memory.scale > 0.0, 0.0, jnp.inf)
-    theta, _, size, _, _ = jax.lax.while_loop(proceed, step, (start, gap, size, ratio, 0))
-    return theta, size
+    return jax.lax.while_loop(proceed, step, (first, ratio, 0))[0]
+
+
+def _better(ahead: Place, place: Place) -> Place:
+    return jax.tree.map(lambda new, old: jnp.where(ahead.size < place.size, new, old), ahead, place)
 
 
 def _newton(
-    field: Field, derivative: Field, domain: Domain, start: Array, needed: Array, memory: Memory
-) -> tuple[Array, Memory]:
+    field: Field, derivative: Field, domain: Domain, first: Place, needed: Array, memory: Memory
+) -> tuple[Place, Memory]:
     """Newton's method on θ − Π(θ − sF(θ)), with a shorter and a plain step to fall back on."""
-    identity = jnp.eye(start.shape[0])
+    identity = jnp.eye(first.theta.shape[0])
 
     def proceed(state: Any) -> Array:
-        _, _, size, stuck, count = state
-        return (size > FINE) & (stuck < 2) & (count < 60)
+        place, _, stuck, count = state
+        return (place.size > FINE) & (stuck < 2) & (count < 60)
 
     def step(state: Any) -> Any:
-        theta, _, _, stuck, count = state
-        slope, square = field(theta), derivative(theta)
+        place, _, stuck, count = state
+        square = derivative(place.theta)
         scale = 1.0 / jnp.maximum(jnp.linalg.norm(square), 1e-12)
         scale = jnp.where(jnp.isfinite(scale), scale, 1.0)
-        forward = theta - scale * slope
-        gap = theta - domain.projection(forward)
+        place = _place(domain, place.theta, place.slope, scale)
+        forward = place.theta - scale * place.slope
+        gap = place.theta - domain.projection(forward)
         face = domain.projection_derivative(forward)
         inverse = _linear.inverse(identity - face @ (identity - scale * square))
         inverse = jnp.where(jnp.all(jnp.isfinite(inverse)), inverse, identity)
-        move = inverse @ gap
-        candidates = jnp.stack([theta - move, theta - 0.25 * move, theta - gap])
-        candidates = jax.vmap(domain.projection)(candidates)
+        moves = jnp.stack([inverse @ gap, 0.25 * (inverse @ gap), gap])
 
-        def size_at(point: Array) -> Array:
-            rest = point - domain.projection(point - scale * field(point))
-            return jnp.nan_to_num(_relative(rest, point), nan=jnp.inf)
+        def after(move: Array) -> Place:
+            theta = domain.projection(place.theta - move)
+            return _place(domain, theta, field(theta), scale)
 
-        sizes = jax.vmap(size_at)(candidates)
-        before = _relative(gap, theta)
-        best = jnp.argmin(sizes)
-        ahead = jnp.where(sizes[best] < before, candidates[best], theta)
-        size = jnp.minimum(sizes[best], before)
-        stuck = jnp.where(sizes[best] < 0.9 * before, 0, stuck + 1)
-        return ahead, Memory(inverse, scale), size, stuck, count + 1
+        candidates = jax.vmap(after)(moves)
+        best = jax.tree.map(lambda leaf: leaf[jnp.argmin(candidates.size)], candidates)
+        stuck = jnp.where(best.size < 0.9 * place.size, 0, stuck + 1)
+        return _better(best, place), Memory(inverse, scale), stuck, count + 1
 
-    size = jnp.where(needed, jnp.inf, 0.0)
-    theta, memory, _, _, _ = jax.lax.while_loop(proceed, step, (start, memory, size, 0, 0))
-    return theta, memory
-
-
-def _relative(gap: Array, theta: Array) -> Array:
-    return jnp.linalg.norm(gap) / (1.0 + jnp.linalg.norm(theta))
+    # A place of infinite size is never good enough: Newton's method then takes at least one step.
+    first = first._replace(size=jnp.where(needed, jnp.inf, 0.0))
+    place, memory, _, _ = jax.lax.while_loop(proceed, step, (first, memory, 0, 0))
+    return place, memory

@@ -90,6 +90,8 @@ class Round(eqx.Module):
 
     def total_gradient(self, theta: Array) -> Array:
         """∇PR_t(θ): through the loss and through the data."""
+        if self.pathwise:
+            return jax.grad(self.risk)(theta)
         through_data = self.along_deployed(lambda model: self.decoupled_risk(theta, model), theta)
         return self.gradient(theta, theta) + through_data
 

@@ -1,0 +1,67 @@
+"""Every example runs as it stands, in a folder of its own, and leaves its picture there."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+PICTURE = b"\x89PNG"
+
+
+def run(name: str, folder: Path, rounds: int) -> str:
+    """What the example prints; a warning of ours is an error."""
+    environment = {
+        **os.environ,
+        "MPLBACKEND": "Agg",
+        "PERFORMATIVE_EXAMPLE_ROUNDS": str(rounds),
+        "PYTHONWARNINGS": "error::UserWarning:__main__",
+    }
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    picture = folder / f"{name.removeprefix('plot_')}.png"
+    assert picture.read_bytes().startswith(PICTURE)
+    return done.stdout
+
+
+def test_every_example_is_run_here():
+    tested = {"plot_quickstart", "plot_divergence", "plot_by_hand", "plot_your_own_world"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*tested, "sweep_with_dask"}
+
+
+def test_quickstart(tmp_path):
+    assert "stable points: closed form" in run("plot_quickstart", tmp_path, rounds=20)
+
+
+def test_divergence(tmp_path):
+    lines = run("plot_divergence", tmp_path, rounds=50).splitlines()
+    away = [float(line.split(" is ")[1].split()[0]) for line in lines]
+    assert all("stable point certified" in line for line in lines)
+    assert away[0] > 5 and away[1] > 5 and away[2] < 1e-6
+
+
+def test_by_hand(tmp_path):
+    assert "Run of by hand: 1 run(s) of 10 rounds" in run("plot_by_hand", tmp_path, rounds=10)
+
+
+def test_your_own_world(tmp_path):
+    printed = run("plot_your_own_world", tmp_path, rounds=4).splitlines()
+    stable, optimal = (float(line.split()[-1]) for line in printed[-2:])
+    assert optimal < stable
+
+
+@pytest.mark.slow
+def test_sweep_with_dask(tmp_path):
+    pytest.importorskip("distributed")
+    printed = run("sweep_with_dask", tmp_path, rounds=40)
+    gap = float(printed.splitlines()[0].split()[-1])
+    assert gap <= 1e-12
