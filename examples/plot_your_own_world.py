@@ -48,9 +48,9 @@ for column, colour, path, end in zip(
     left.axhline(end, color=colour, lw=0.6, ls=":")
 left.set(xlabel="round $t$", ylabel=r"$\theta_t$", title="retraining; dotted: the stable point")
 places = np.arange(len(COLUMNS))
-for shift, (name, target) in zip((-0.2, 0.2), targets.items(), strict=True):
+for shift, shade, (name, target) in zip((-0.2, 0.2), ("0.3", "0.7"), targets.items(), strict=True):
     label = f"{name}: risk {world.risk(ROUNDS, target):.4f}"
-    right.bar(places + shift, target, 0.4, label=label)
+    right.bar(places + shift, target, 0.4, color=shade, label=label)
 right.axhline(0.0, color="0.5", lw=0.6)
 right.set_xticks(places, COLUMNS, rotation=40, ha="right")
 right.set_title("where it settles, and what is best")

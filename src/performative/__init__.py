@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+__version__ = "0.1.0"
+
 _PLACES = {
     "Gaussian": "performative.world.distributions",
     "Empirical": "performative.world.distributions",
@@ -41,12 +43,8 @@ __all__ = ["__version__", *_PLACES, *_ROOMS]  # pyright: ignore[reportUnsupporte
 
 
 def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        from importlib.metadata import version
-
-        value: Any = version("performative")
-    elif name in _PLACES:
-        value = getattr(importlib.import_module(_PLACES[name]), name)
+    if name in _PLACES:
+        value: Any = getattr(importlib.import_module(_PLACES[name]), name)
     elif name in _ROOMS:
         value = importlib.import_module(_ROOMS[name])
     else:

@@ -36,9 +36,9 @@ MISTAKE, TROUBLE, INTERRUPTED = 2, 1, 130
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
+        from performative import __version__
 
-        typer.echo(f"performative {version('performative')}")
+        typer.echo(f"performative {__version__}")
         raise typer.Exit
 
 

@@ -419,7 +419,7 @@ def _draw(axis: Axes, panel: Panel, horizontal: str) -> None:
             axis.yaxis.set_minor_formatter(NullFormatter())
     elif np.any(everything):
         threshold = _linear_within(everything)
-        axis.set_yscale("symlog", linthresh=threshold, linscale=0.5)
+        axis.set_yscale("symlog", linthresh=threshold, linscale=1.0)
         axis.axhline(0.0, color="0.6", lw=0.6, zorder=0)
         name += f"\n(linear within $\\pm 10^{{{round(np.log10(threshold))}}}$)"
     axis.set_xlabel(horizontal)

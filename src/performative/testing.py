@@ -58,7 +58,7 @@ def check_learner(learner: Any, world: World | None = None) -> None:
             parameters and a moving drift unless given.
 
     >>> import performative as pp
-    >>> check_learner(pp.learners.rrm(rows=10))
+    >>> check_learner(pp.learners.rrm(), pp.worlds.quadratic(dim=2, rounds=5))
     """
     world = _small_world() if world is None else world
     _checks.instance("world", world, World, "a pp.World")

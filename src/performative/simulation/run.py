@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import jax
 import numpy as np
 import xarray as xr
 
-from performative import _checks
+from performative import __version__, _checks
 from performative._parallel import threaded
 from performative._precision import double
 from performative.learners.learner import Learner
@@ -172,7 +171,7 @@ class Record:
             "seed": seed,
             "record": self.mode,
             "rounds": world.rounds,
-            "version": version("performative"),
+            "version": __version__,
         }
         coords: dict[str, Any] = {"round": self.rounds, "run": np.arange(self.runs)}
         for name in self.targets:

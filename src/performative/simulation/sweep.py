@@ -7,13 +7,12 @@ lanes are shared among threads, or handed to any `map`: an executor's, a Dask cl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
 
-from performative import _checks
+from performative import __version__, _checks
 from performative._parallel import progress as progress_bar
 from performative._parallel import threaded
 from performative._precision import double
@@ -150,7 +149,7 @@ def sweep(
             "rung": ("world", [world.rung for world in worlds.values()]),
             "feedback": ("learner", [learner.feedback for learner in learners.values()]),
         },
-        attrs={"seed": seed, "version": version("performative")},
+        attrs={"seed": seed, "version": __version__},
     )
 
 

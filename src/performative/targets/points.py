@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 
+from performative import __version__
 from performative._parallel import progress, threaded
 from performative._precision import double
 from performative.targets.solve import Memory, solve
@@ -309,7 +309,7 @@ def find_all(world: World, kind: Kind, progress_shown: bool | None = None) -> xr
             "rung": world.rung,
             "flagged": flagged,
             "world": world.description,
-            "version": version("performative"),
+            "version": __version__,
         },
     )
     warn_of_flags(kind.name, found.status)
