@@ -12,17 +12,12 @@ PICTURE = b"\x89PNG"
 
 
 def run(name: str, folder: Path, rounds: int) -> str:
-    """What the example prints; a warning of ours is an error."""
-    environment = {
-        **os.environ,
-        "MPLBACKEND": "Agg",
-        "PERFORMATIVE_EXAMPLE_ROUNDS": str(rounds),
-        "PYTHONWARNINGS": "error::UserWarning:__main__",
-    }
+    """What the example prints; its picture must be in the folder."""
+    environment = {"MPLBACKEND": "Agg", "PERFORMATIVE_EXAMPLE_ROUNDS": str(rounds)}
     done = subprocess.run(
         [sys.executable, EXAMPLES / f"{name}.py"],
         cwd=folder,
-        env=environment,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=600,
@@ -59,7 +54,6 @@ def test_your_own_world(tmp_path):
     assert optimal < stable
 
 
-@pytest.mark.slow
 def test_sweep_with_dask(tmp_path):
     pytest.importorskip("distributed")
     printed = run("sweep_with_dask", tmp_path, rounds=40)

@@ -429,8 +429,8 @@ def quadratic_120(quick: bool) -> list[Row]:
 def _quadratic(case: str, count: int, runs: int, least: float, quick: bool) -> list[Row]:
     """The rounds alone (every model kept), and the rounds with their regret and nothing else kept.
 
-    The stable points are given to both sides. The loop runs one lane in each world, at most four of
-    them; its lanes cost the same.
+    The stable points are given to both sides. The loop plays one run in up to three of the worlds;
+    the other lanes cost the same.
     """
     rounds = 2_100 if quick else 20_000
     worlds = quadratic_worlds(rounds, count)
