@@ -816,7 +816,7 @@ def _program(world: Any, starts: np.ndarray) -> Callable[[], Any]:
         lanes = jax.tree.structure(player.lanes).unflatten(many)
         state = lanes.state._replace(theta=starts)
         lanes = engine.Lane(state, starts)
-        targets = [_points(world)[None]]
+        targets = [_points(world)[:, None]]
         on_device = jax.device_put((learner, moving, still, targets))
         keys = jax.vmap(functools.partial(engine.run_key, 0))(jnp.arange(len(starts)))
         lanes = jax.device_put(lanes)

@@ -30,12 +30,12 @@ from performative.simulation.run import TARGETS, Record, Run
 from performative.targets.points import Finder, warn_of_flags
 from performative.world.distributions import Noise
 from performative.world.rounds import Round
-from performative.world.world import World
+from performative.world.world import LANES, World
 
 Array = Any
 
-CHUNK = 4096
-"""Rounds played by one call of the compiled program."""
+CHUNK, CHUNK_LANES = 32768, 2**17
+"""Rounds played by one call of the compiled program, and rounds × lanes, at most about."""
 
 NOISE_NUMBERS = 2**23
 """At most so many random numbers are made ahead of a chunk; else the chunk is shorter."""
@@ -94,32 +94,22 @@ class Lane(NamedTuple):
     population: Array  # the state of a lagged population
 
 
-def _play_lane(
-    settings: Settings, learner: Any, still: Round, lane: Lane, ahead: Any
+def _play_round(
+    settings: Settings, learner: Any, here: Round, references: Any, lane: Lane, key: Any, noise: Any
 ) -> tuple[Lane, Any]:
-    """A chunk of rounds for one run in one world."""
-
-    def play(lane: Lane, coming: Any) -> tuple[Lane, Any]:
-        moving, references, key, noise = coming
-        here: Round = eqx.combine(moving, still)
-        arms = learner.deploy(lane.state, key)
-        populated, population = arms, lane.population
-        if settings.lagged:
-            populated = jnp.broadcast_to(population, arms.shape)
-            population = here.settle(population, arms)
-        seen = feedback_of(learner.feedback, here, arms, populated, noise)
-        state = learner.update(lane.state, seen)
-        over_arms = jax.vmap(here.excess, (0, 0, None))
-        regret = [over_arms(arms, populated, reference) for reference in references]
-        return Lane(state, population), (arms if settings.keep_deployed else None, regret)
-
-    def refer(pair: Any) -> Any:
-        here: Round = eqx.combine(pair[0], still)
-        return [here.reference(point) for point in pair[1]]
-
-    moving, targets, dice, noise = ahead
-    references = jax.lax.map(refer, (moving, targets), batch_size=settings.lanes)
-    return jax.lax.scan(play, lane, (moving, references, dice, noise))
+    """One round of one run in one world."""
+    if here.is_quadratic:  # cheap, and fused with the rest of the round
+        references = [here.reference(point) for point in references]
+    arms = learner.deploy(lane.state, key)
+    populated, population = arms, lane.population
+    if settings.lagged:
+        populated = jnp.broadcast_to(population, arms.shape)
+        population = here.settle(population, arms)
+    seen = feedback_of(learner.feedback, here, arms, populated, noise)
+    state = learner.update(lane.state, seen)
+    over_arms = jax.vmap(here.excess, (0, 0, None))
+    regret = [over_arms(arms, populated, reference) for reference in references]
+    return Lane(state, population), (arms if settings.keep_deployed else None, regret)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -134,26 +124,54 @@ def _play(
     rounds: Array,
     lanes: Lane,
 ) -> tuple[Lane, Any]:
-    """A chunk of rounds for all runs (first axis of `keys`, `lanes`) and worlds (second)."""
+    """A chunk of rounds for all runs and worlds, the first two axes of `lanes`.
+
+    Rounds are the first axis of `moving` and `targets`, worlds their second (where worlds differ).
+    One scan, whose body maps over both, is what XLA makes the fastest program of.
+    """
     learner_axes, moving_axes, still_axes = (hashed.tree for hashed in axes)
-    rows = learner.rows if learner.feedback == "samples" else 0
+    over_worlds = (learner_axes, moving_axes, still_axes, 0, 0)
+    dice, noise = _random_numbers(settings, learner, keys, rounds)
+    references = targets
+    if not still.is_quadratic:
 
-    def of_run(key: Array, lane: Lane) -> tuple[Lane, Any]:
-        dice = jax.vmap(lambda t: round_key(key, t))(rounds) if learner.randomised else None
-        noise = None
-        if rows:
-            draw = functools.partial(
-                arm_noise, arms=learner.arms, rows=rows, dimension=settings.dimension
-            )
-            noise = jax.vmap(draw)(dice)
+        def refer(part: Any, still: Round, points: Any) -> Any:
+            here: Round = eqx.combine(part, still)
+            return [here.reference(point) for point in points]
 
-        def of_world(learner: Any, moving: Any, still: Any, targets: Any, lane: Lane) -> Any:
-            return _play_lane(settings, learner, still, lane, (moving, targets, dice, noise))
+        refer_all = jax.vmap(refer, (moving_axes, still_axes, 0))
+        references = jax.lax.map(
+            lambda now: refer_all(now[0], still, now[1]),
+            (moving, targets),
+            batch_size=settings.lanes,
+        )
 
-        over_worlds = jax.vmap(of_world, (learner_axes, moving_axes, still_axes, 0, 0))
-        return over_worlds(learner, moving, still, targets, lane)
+    def play(lanes: Lane, coming: Any) -> tuple[Lane, Any]:
+        moving, references, dice, noise = coming
 
-    return jax.vmap(of_run)(keys, lanes)
+        def of_run(lane: Lane, key: Any, noise: Any) -> Any:
+            def of_world(learner: Any, part: Any, still: Any, references: Any, lane: Lane) -> Any:
+                here = eqx.combine(part, still)
+                return _play_round(settings, learner, here, references, lane, key, noise)
+
+            return jax.vmap(of_world, over_worlds)(learner, moving, still, references, lane)
+
+        return jax.vmap(of_run)(lanes, dice, noise)
+
+    return jax.lax.scan(play, lanes, (moving, references, dice, noise))
+
+
+def _random_numbers(settings: Settings, learner: Any, keys: Array, rounds: Array) -> Any:
+    """The learner's dice and the noise of its rows, (round, run, …); None where there are none."""
+    if not learner.randomised:
+        return None, None
+    dice = jax.vmap(jax.vmap(round_key, (0, None)), (None, 0))(keys, rounds)
+    if learner.feedback != "samples":
+        return dice, None
+    draw = functools.partial(
+        arm_noise, arms=learner.arms, rows=learner.rows, dimension=settings.dimension
+    )
+    return dice, jax.vmap(jax.vmap(draw))(dice)
 
 
 class Hashed:
@@ -208,9 +226,11 @@ class RoundStack:
         self._axes = Hashed(jax.tree.unflatten(self._structure, axes))
 
     def rounds(self, rounds: np.ndarray) -> tuple[Any, Hashed]:
-        """What moves, in these rounds, and its axes."""
+        """What moves, in these rounds: (round, world, …), and the axis of the worlds then."""
         leaves = [
-            column[0][rounds - 1] if shared else np.stack([leaf[rounds - 1] for leaf in column])
+            column[0][rounds - 1]
+            if shared
+            else np.stack([leaf[rounds - 1] for leaf in column], axis=1)
             for column, shared in zip(self._columns, self._shared, strict=True)
         ]
         return jax.tree.unflatten(self._structure, leaves), self._axes
@@ -259,26 +279,24 @@ class Player:
                 if (id(world), target) not in finders:
                     finders[id(world), target] = Finder(world, TARGETS[target], remember)
         self.finders = finders
-        problems = [problem_of(world) for world in worlds]
-        states = [
-            [
-                learner.init(problem, jnp.asarray(start))
-                for start, learner, problem in zip(row, learners, problems, strict=True)
-            ]
-            for row in starts
+        by_world = [
+            jax.vmap(functools.partial(learner.init, problem_of(world)))(starts[:, i])
+            for i, (world, learner) in enumerate(zip(worlds, learners, strict=True))
         ]
-        by_run = [jax.tree.map(lambda *leaves: np.stack(leaves), *row) for row in states]
-        state = jax.tree.map(lambda *leaves: np.stack(leaves), *by_run)
+        state = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *by_world)
         self.lanes = to_numpy(Lane(state, starts))
         self.chunk = self._chunk_length(learners[0])
 
     def _chunk_length(self, learner: Learner) -> int:
-        longest = CHUNK
+        world, lanes = self.worlds[0], len(self.runs) * len(self.worlds)
+        longest = int(np.clip(CHUNK_LANES // lanes, 2048, CHUNK))
+        if world.lanes < LANES:  # rounds that take milliseconds
+            longest = 16 * world.lanes
         if learner.feedback == "samples":
             width = len(self.runs) * learner.arms * learner.rows * (self.settings.dimension + 2)
-            longest = int(np.clip(NOISE_NUMBERS // width, 16, CHUNK))
+            longest = int(np.clip(NOISE_NUMBERS // width, 16, longest))
         # Equal chunks: little of the last one is played in vain.
-        rounds = self.worlds[0].rounds
+        rounds = world.rounds
         length = int(np.ceil(rounds / np.ceil(rounds / longest)))
         return 2 ** int(np.ceil(np.log2(length))) if length < 64 else 64 * int(np.ceil(length / 64))
 
@@ -287,7 +305,7 @@ class Player:
         rounds = np.minimum(np.arange(first, first + self.chunk), last)
         moving, axes = self.stack.rounds(rounds)
         targets = [
-            np.stack([self._target(i, name, first, last) for i in range(len(self.worlds))])
+            np.stack([self._target(i, name, first, last) for i in range(len(self.worlds))], axis=1)
             for name in self.settings.targets
         ]
         axes = (self._learner_axes, axes, self.stack.still_axes)
@@ -310,15 +328,20 @@ class Player:
             return to_numpy(done)
 
         done = list(threaded(shard, np.array_split(np.arange(len(self.runs)), self._threads())))
-        lanes, results = done[0]
+        self.lanes, (deployed, regrets) = done[0]
         if len(done) > 1:
-            lanes, results = jax.tree.map(lambda *leaves: np.concatenate(leaves), *done)
-        self.lanes = lanes
-        deployed, regrets = results
+            parts, results = zip(*done, strict=True)
+            self.lanes = jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+            join = jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *results)
+            deployed, regrets = join
         count = last - first + 1
         for i, record in enumerate(self.records):
-            mine = None if deployed is None else deployed[:, i, :count]
-            record.add(first, mine, [regret[:, i, :count] for regret in regrets])
+
+            def mine(values: np.ndarray, i: int = i) -> np.ndarray:
+                return np.moveaxis(values[:count, :, i], 0, 1)
+
+            kept = None if deployed is None else mine(deployed)
+            record.add(first, kept, [mine(regret) for regret in regrets])
 
     def _threads(self) -> int:
         lanes = len(self.runs) * len(self.worlds)

@@ -233,13 +233,21 @@ class Run:
                 raise ValueError("cumulative must be True for a run with record='thin'; got False.")
             values = self.dataset[thinned].sel(measure=arms, drop=True)
         else:
-            each = self._each_arm(target)
-            values = each.mean("arm") if arms == "mean" else each.max("arm")
-            values = values.cumsum("round") if cumulative else values
-        values = values.assign_coords(round=self.dataset["round"])
+            values = self._over_arms(self._each_arm(target).values, arms)
+            if cumulative:
+                values = np.cumsum(values, axis=1, out=values)
+            values = xr.DataArray(values, dims=("run", "round"))
+        values = values.assign_coords(run=self.dataset["run"], round=self.dataset["round"])
         kind = "cumulative" if cumulative else "per round"
         chosen = {key: self.dataset.attrs[key] for key in ("world", "learner", "rung", "seed")}
         return values.rename(f"{target}_regret").assign_attrs(**chosen, target=target, kind=kind)
+
+    @staticmethod
+    def _over_arms(each: np.ndarray, arms: str) -> np.ndarray:
+        """One number for each round: a copy of its own, and no more memory than that."""
+        if each.shape[2] == 1:
+            return each[:, :, 0].copy()
+        return each.mean(axis=2) if arms == "mean" else each.max(axis=2)
 
     def _each_arm(self, target: str) -> xr.DataArray:
         name = f"{target}_regret"
@@ -263,7 +271,13 @@ class Run:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write to a NetCDF file, for `pp.load`."""
-        self.dataset.to_netcdf(path, engine="h5netcdf")
+        # Through memory: a full disk then is an OSError, and no half-written file is left.
+        draft = Path(path).with_name(Path(path).name + ".part")
+        try:
+            draft.write_bytes(self.dataset.to_netcdf(engine="h5netcdf"))
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
 
     def __repr__(self) -> str:
         a, sizes = self.dataset.attrs, self.dataset.sizes

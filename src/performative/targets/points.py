@@ -72,7 +72,7 @@ class Finder:
         modulus, trust = kind.modulus(world)
         self.modulus = modulus if trust == "rigorous" else np.full(world.rounds, -np.inf)
         self.certain = bool(np.all(self.modulus > 0))
-        self.block = world.lanes
+        self.block = max(world.lanes, 4)
         self._prepare()
 
     def _prepare(self) -> None:

@@ -29,7 +29,7 @@ from performative.world.domains import Domain
 Array = Any
 Field = Callable[[Array], Array]
 
-FINE, GOOD_ENOUGH = 1e-14, 3e-14
+FINE, GOOD_ENOUGH = 3e-14, 1e-13
 """Iterations aim at FINE, relative to the size of θ; what is above GOOD_ENOUGH is not solved."""
 
 
@@ -65,7 +65,7 @@ def solve(
 ) -> Solution:
     """The root of the fixed-point equation near `start`; pure, to be traced."""
     first = _place(domain, start, field(start), memory.scale)
-    place = _with_kept_inverse(field, domain, first, memory)
+    place, memory = _with_kept_inverse(field, domain, first, memory)
     unsolved = (place.size > GOOD_ENOUGH) | (memory.scale == 0.0)
     place, memory = _newton(field, derivative, domain, place, unsolved, memory)
     point = domain.projection(place.theta - memory.scale * place.slope)
@@ -79,22 +79,33 @@ def _place(domain: Domain, theta: Array, slope: Array, scale: Array) -> Place:
     return Place(theta, slope, jnp.nan_to_num(size, nan=jnp.inf))
 
 
-def _with_kept_inverse(field: Field, domain: Domain, first: Place, memory: Memory) -> Place:
-    """Steps with the inverse of an earlier problem: no derivative, no factorisation."""
+def _with_kept_inverse(
+    field: Field, domain: Domain, first: Place, memory: Memory
+) -> tuple[Place, Memory]:
+    """Broyden's method from the inverse of an earlier problem: no derivative, no factorisation."""
+    scale = memory.scale
 
     def proceed(state: Any) -> Array:
-        place, ratio, count = state
+        place, _, ratio, count = state
         return (place.size > FINE) & (ratio < 0.5) & (count < 16)
 
     def step(state: Any) -> Any:
-        place, _, count = state
-        gap = place.theta - domain.projection(place.theta - memory.scale * place.slope)
-        theta = place.theta - memory.inverse @ gap
-        ahead = _place(domain, theta, field(theta), memory.scale)
-        return _better(ahead, place), ahead.size / place.size, count + 1
+        place, inverse, _, count = state
+        gap = place.theta - domain.projection(place.theta - scale * place.slope)
+        move = -(inverse @ gap)
+        theta = place.theta + move
+        slope = field(theta)
+        ahead = _place(domain, theta, slope, scale)
+        seen = inverse @ (theta - domain.projection(theta - scale * slope) - gap)
+        along = move @ seen
+        usable = (ahead.size < place.size) & (jnp.abs(along) > 1e-2 * (move @ move))
+        change = jnp.outer((move - seen) / jnp.where(usable, along, 1.0), move @ inverse)
+        inverse = inverse + jnp.where(usable, change, 0.0)
+        return _better(ahead, place), inverse, ahead.size / place.size, count + 1
 
-    ratio = jnp.where(memory.scale > 0.0, 0.0, jnp.inf)
-    return jax.lax.while_loop(proceed, step, (first, ratio, 0))[0]
+    ratio = jnp.where(scale > 0.0, 0.0, jnp.inf)
+    place, inverse, _, _ = jax.lax.while_loop(proceed, step, (first, memory.inverse, ratio, 0))
+    return place, Memory(inverse, scale)
 
 
 def _better(ahead: Place, place: Place) -> Place:

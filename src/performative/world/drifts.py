@@ -179,9 +179,12 @@ def in_unit_ball(rng: np.random.Generator, n: int, dimension: int) -> np.ndarray
 
     They are the first coordinates of points on the sphere of two more dimensions.
     """
-    on_sphere = rng.normal(size=(n, dimension + 2))
-    on_sphere /= np.linalg.norm(on_sphere, axis=1, keepdims=True)
-    return on_sphere[:, :dimension]
+    points = np.empty((n, dimension))
+    for first in range(0, n, 65536):
+        block = points[first : first + 65536]
+        on_sphere = rng.normal(size=(len(block), dimension + 2))
+        block[:] = (on_sphere / np.linalg.norm(on_sphere, axis=1, keepdims=True))[:, :dimension]
+    return points
 
 
 def _gaussian(cov: Any, means: Callable[[int, int], np.ndarray], described: str) -> Drift:

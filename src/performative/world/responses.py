@@ -6,6 +6,8 @@ the loss, or of time. `lagged` marks a population that needs several rounds to r
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -42,9 +44,18 @@ class Response(eqx.Module):
         return self
 
 
+UNROLLED = 20
+"""Up to so many parameters, Aθ is written out column by column: XLA then fuses a whole round."""
+
+
 class Location(Response):
     matrix: Array  # (d, p), or a number before the loss is known
     base: Distribution
+    columns: Array  # the matrix transposed, in memory too
+
+    def __init__(self, matrix: Array, base: Distribution):
+        self.matrix, self.base = matrix, base
+        self.columns = np.ascontiguousarray(np.transpose(matrix))
 
     @property
     def dimension(self) -> int:
@@ -55,7 +66,15 @@ class Location(Response):
         return None if np.ndim(self.matrix) == 0 else self.matrix.shape[1]
 
     def at(self, theta: Array) -> Distribution:
-        return self.base.shifted(self.matrix @ theta)
+        return self.base.shifted(self.move(theta))
+
+    def move(self, theta: Array) -> Array:
+        """Aθ; pure, to be traced."""
+        if theta.shape[0] > UNROLLED:
+            return self.matrix @ theta
+        return functools.reduce(
+            operator.add, [c * x for c, x in zip(self.columns, theta, strict=True)]
+        )
 
     def for_loss(self, loss: Any) -> Response:
         if np.ndim(self.matrix) != 0:

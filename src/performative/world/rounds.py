@@ -140,7 +140,7 @@ class Round(eqx.Module):
         gap, location = theta - reference.target, self._location
         terms = gap * (reference.value + 0.5 * (1.0 + self.loss.l2) * gap)
         if location is not None:
-            moved = location.matrix @ (populated_by - reference.target)
+            moved = location.move(populated_by - reference.target)
             weight = 1.0 if self.exogenous is None else 1.0 - self.alpha
             terms = terms + moved * (reference.moved + weight * (0.5 * moved - gap))
         return jnp.sum(terms)

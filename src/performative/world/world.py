@@ -174,7 +174,7 @@ class World:
     def lanes(self) -> int:
         """How many models are evaluated at a time: fewer where one touches many rows."""
         sizes = [leaf.shape[-2] for leaf in jax.tree.leaves(self.at(1)) if np.ndim(leaf) >= 2]
-        return int(np.clip(2**18 // max(sizes), 4, LANES)) if sizes else LANES
+        return int(np.clip(2**15 // max(sizes), 1, LANES)) if sizes else LANES
 
     @property
     def lag(self) -> float | None:
