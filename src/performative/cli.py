@@ -267,7 +267,6 @@ def _summarise(table: xr.Dataset, experiment: Any) -> None:
     for heading in ("regret", "± s.e.", "growth", "flagged"):
         sheet.add_column(heading, justify="right", no_wrap=True)
     for target in experiment.against:
-        flagged = {name: _flagged(world, target) for name, world in experiment.worlds.items()}
         for world in table["world"].values:
             for learner in table["learner"].values:
                 here = table.sel(world=world, learner=learner)
@@ -283,21 +282,9 @@ def _summarise(table: xr.Dataset, experiment: Any) -> None:
                     f"{last.mean():.6g}",
                     f"{error:.2g}" if error > 0 else "",
                     f"{round(growth, 3) + 0.0:.3f}" if np.isfinite(growth) else "–",
-                    f"{flagged[str(world)]:,}",
+                    f"{int(here[f'{target}_flagged']):,}",
                 )
     Console(width=None if sys.stdout.isatty() else 120).print(sheet)
-
-
-def _flagged(world: Any, target: str) -> int:
-    """In how many rounds the target is not what its name says."""
-    import warnings
-
-    import performative as pp
-
-    find = {"stable": pp.stable_points, "optimal": pp.optimal_points}[target]
-    with warnings.catch_warnings():  # the sweep has warned already
-        warnings.simplefilter("ignore")
-        return len(find(world, progress=False).attrs["flagged"])
 
 
 def _say_where(files: list[Path]) -> None:

@@ -14,7 +14,14 @@ import numpy as np
 from performative import _checks
 from performative._precision import double
 from performative.learners.feedback import KINDS, Problem
-from performative.simulation.engine import arm_noise, check_targets, problem_of, round_key, run_key
+from performative.simulation.engine import (
+    arm_noise,
+    check_starts,
+    check_targets,
+    problem_of,
+    round_key,
+    run_key,
+)
 from performative.simulation.run import Record, Run
 from performative.world.world import World
 
@@ -46,6 +53,7 @@ class Session:
     Args:
         world: what is played.
         seed, run: which draws; those of run `run` of `simulate(..., seed=seed)`.
+        start: where a lagged population starts; the first model deployed unless given.
 
     >>> import performative as pp
     >>> world = pp.World(response=pp.responses.location(0.5, pp.Gaussian([1.0], 1.0)),
@@ -60,12 +68,13 @@ class Session:
     [[0.5, 0.625]]
     """
 
-    def __init__(self, world: World, seed: int = 0, run: int = 0):
+    def __init__(self, world: World, seed: int = 0, run: int = 0, start: Any = None):
         self.world = _checks.instance("world", world, World, "a pp.World")
         self._seed = _checks.integer("seed", seed, low=0)
         self._run = _checks.integer("run", run, low=0)
         self._deployed: list[np.ndarray] = []
-        self._population: np.ndarray | None = None
+        self._start = None if start is None else check_starts(world, start, 1)[0]
+        self._population: np.ndarray | None = self._start
         self._feedback = ""
 
     @property
@@ -145,19 +154,21 @@ class Session:
         if not self._deployed:
             raise ValueError("deploy must be called at least once before close; got no round.")
         targets = check_targets(against)
-        run = _as_run(self.world, np.stack(self._deployed), self._seed, self._feedback)
+        deployed = np.stack(self._deployed)
+        start = deployed[0].mean(axis=0) if self._start is None else self._start
+        run = _as_run(self.world, deployed, self._seed, self._feedback, start)
         for name in targets:
             run.regret(name)
         return run
 
 
-def _as_run(world: World, deployed: np.ndarray, seed: int, feedback: str) -> Run:
+def _as_run(world: World, deployed: np.ndarray, seed: int, feedback: str, start: np.ndarray) -> Run:
     rounds, arms, _ = deployed.shape
     record = Record("all", 1, world, arms, 1, 1, ())
     record.rounds = np.arange(1, rounds + 1)
     record.deployed = deployed[None]
     learner = _ByHand(feedback)
-    run = record.finish(world, learner, seed, deployed[0].mean(axis=0)[None])  # pyright: ignore[reportArgumentType]
+    run = record.finish(world, learner, seed, start[None])  # pyright: ignore[reportArgumentType]
     run.dataset.attrs["rounds"] = rounds
     return run
 

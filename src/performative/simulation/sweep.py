@@ -44,6 +44,7 @@ class Block(NamedTuple):
     first_run: int
     seed: int
     targets: tuple[str, ...]
+    alike: bool  # one run stands for all
 
 
 class Played(NamedTuple):
@@ -52,6 +53,7 @@ class Played(NamedTuple):
     learner: str
     names: tuple[str, ...]
     first_run: int
+    alike: bool
     regrets: dict[str, np.ndarray]  # (world, run, round)
     statuses: dict[str, np.ndarray]  # (world, round)
 
@@ -100,6 +102,8 @@ def sweep(
         _checks.instance(f"worlds[{name!r}]", world, World, "a pp.World")
     for learner in learners.values():
         check_learner(learner)
+    if map is not None:
+        _checks.function("map", map, "a function like the built-in map, such as executor.map")
     runs = _checks.integer("runs", runs, low=1)
     seed = _checks.integer("seed", seed, low=0)
     targets = check_targets(against)
@@ -112,28 +116,32 @@ def sweep(
     regrets = {target: np.empty(shape) for target in targets}
     positions = {name: i for i, name in enumerate(worlds)}
     statuses: dict[str, dict[str, np.ndarray]] = {target: {} for target in targets}
-    work = sum(len(block.names) * block.starts.shape[0] for block in blocks)
-    with progress_bar(
-        f"{len(worlds)} worlds × {len(learners)} learners", work, progress
-    ) as advance:
-        done = threaded(_play_here(worlds, targets), blocks) if map is None else map(play, blocks)
+    work = sum(block.starts[..., 0].size for block in blocks) * shape[-1]
+    title = f"{len(worlds)} worlds × {len(learners)} learners"
+    with progress_bar(title, work, progress) as advance:
+        if map is None:
+            finders: dict[tuple[int, str], Finder] = {}
+            done = threaded(lambda block: _play(block, finders, advance), blocks)
+        else:
+            done = map(play, blocks)
         for part in done:
+            if not isinstance(part, Played):
+                raise TypeError(
+                    "map must return results in order, not futures, as "
+                    "`lambda f, blocks: client.gather(client.map(f, blocks))` does; "
+                    f"got {_checks.shown(part)}."
+                )
             k = list(learners).index(part.learner)
             for target in targets:
-                for name, values, status in zip(
-                    part.names, part.regrets[target], part.statuses[target], strict=True
-                ):
-                    last = part.first_run + values.shape[0]
-                    if (
-                        values.shape[0] == 1
-                        and runs > 1
-                        and part.first_run == 0
-                        and _alone(blocks, part)
-                    ):
-                        last = runs  # a learner without dice: one run stands for all
-                    regrets[target][positions[name], k, part.first_run : last] = values
+                columns = zip(part.names, part.regrets[target], part.statuses[target], strict=True)
+                for name, values, status in columns:
+                    chosen = slice(part.first_run, part.first_run + len(values))
+                    # A learner without dice plays once, and that run stands for all.
+                    chosen = slice(None) if part.alike else chosen
+                    regrets[target][positions[name], k, chosen] = values
                     statuses[target][name] = status
-            advance(len(part.names) * next(iter(part.regrets.values())).shape[1] if targets else 1)
+            if map is not None:
+                advance(work // len(blocks))
     for target in targets:
         warn_of_flags(target, np.concatenate(list(statuses[target].values())))
     return xr.Dataset(
@@ -147,15 +155,14 @@ def sweep(
             "run": np.arange(runs),
             "round": np.arange(1, shape[-1] + 1),
             "rung": ("world", [world.rung for world in worlds.values()]),
+            **{
+                f"{target}_flagged": ("world", [int(np.sum(of[name] >= 2)) for name in worlds])
+                for target, of in statuses.items()
+            },
             "feedback": ("learner", [learner.feedback for learner in learners.values()]),
         },
         attrs={"seed": seed, "version": __version__},
     )
-
-
-def _alone(blocks: list[Block], part: Played) -> bool:
-    same = [b for b in blocks if b.learner == part.learner and b.names == part.names]
-    return len(same) == 1
 
 
 def _blocks(
@@ -191,6 +198,7 @@ def _blocks(
                             chosen[0],
                             seed,
                             targets,
+                            alike,
                         )
                     )
     return blocks
@@ -202,17 +210,14 @@ def _cut(items: Any, size: int) -> list[Any]:
 
 def play(block: Block) -> Played:
     """Carry out one block, in this process or another one."""
-    return _play(block, {})
-
-
-def _play_here(worlds: Mapping[str, World], targets: tuple[str, ...]) -> Callable[[Block], Played]:
-    """`play`, with the targets of each world found once for all learners."""
-    finders: dict[tuple[int, str], Finder] = {}
-    return lambda block: _play(block, finders)
+    return _play(block, {}, lambda steps: None)
 
 
 @double
-def _play(block: Block, finders: dict[tuple[int, str], Finder]) -> Played:
+def _play(
+    block: Block, finders: dict[tuple[int, str], Finder], advance: Callable[[int], None]
+) -> Played:
+    """`play`, with the targets of each world found once for all learners of this process."""
     runs = block.starts.shape[0]
     prepared = [block.rule.prepare(problem_of(world)) for world in block.worlds]
     records = [
@@ -225,16 +230,16 @@ def _play(block: Block, finders: dict[tuple[int, str], Finder]) -> Played:
     )  # fmt: skip
     rounds = block.worlds[0].rounds
     for first in range(1, rounds + 1, player.chunk):
-        player.play(first, min(first + player.chunk - 1, rounds))
+        last = min(first + player.chunk - 1, rounds)
+        player.play(first, last)
+        advance((last - first + 1) * len(block.names) * runs)
     return Played(
         block.learner,
         block.names,
         block.first_run,
-        {
-            t: np.stack([record.regrets[t].mean(axis=2) for record in records])
-            for t in block.targets
-        },
-        {t: np.stack([record.status[t] for record in records]) for t in block.targets},
+        block.alike,
+        {t: np.stack([r.regrets[t].mean(axis=2) for r in records]) for t in block.targets},
+        {t: np.stack([r.status[t] for r in records]) for t in block.targets},
     )
 
 

@@ -134,7 +134,8 @@ class Finder:
             modulus = np.maximum(modulus, exact)
         proved = (modulus > 0) & (status <= 1)
         certificate = np.where(proved, defect / np.where(proved, modulus, 1.0), local)
-        certificate = np.where(status >= 2, np.inf, certificate)
+        rounding = 4e-16 * (1 + np.linalg.norm(points, axis=1))
+        certificate = np.where(status >= 2, np.inf, certificate + rounding)
         return Found(points, defect, certificate, np.where(proved, 0, status))
 
     def _look_around(

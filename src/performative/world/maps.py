@@ -68,6 +68,6 @@ def custom(
         parameters: length of a model, where the loss does not tell.
         backend: "jax" or "numpy".
     """
-    function = sampler_or_distribution(sampler, distribution, backend, dimension, leading=2)
+    function = sampler_or_distribution(sampler, distribution, backend, dimension)
     count = None if parameters is None else _checks.integer("parameters", parameters, low=1)
     return Map(function, sampler is not None, dimension, count)

@@ -303,7 +303,7 @@ def custom(
         parameters: length of a model, where the loss does not tell.
         backend: "jax" or "numpy".
     """
-    function = sampler_or_distribution(sampler, distribution, backend, dimension, leading=1)
+    function = sampler_or_distribution(sampler, distribution, backend, dimension)
     count = None if parameters is None else _checks.integer("parameters", parameters, low=1)
     return Custom(function, sampler is not None, dimension, count)
 
@@ -313,7 +313,6 @@ def sampler_or_distribution(
     distribution: Callable | None,
     backend: str,
     dimension: int,
-    leading: int,
 ) -> Callable:
     """The one of the two that was given; a NumPy sampler is made callable from compiled code."""
     _checks.integer("dimension", dimension, low=1)
@@ -326,31 +325,37 @@ def sampler_or_distribution(
     if sampler is None:
         return _checks.function("distribution", distribution, "a function of the model")
     _checks.function("sampler", sampler, "a function that draws rows")
-    return sampler if backend == "jax" else numpy_sampler(sampler, dimension, leading)
+    return sampler if backend == "jax" else NumpySampler(sampler, dimension)
 
 
-def numpy_sampler(sampler: Callable, dimension: int, leading: int) -> Callable:
+class NumpySampler:
     """A NumPy sampler as a function of (key, [t,] theta, n) that compiled code can call."""
 
-    def draw(key: Array, *arguments: Any) -> Array:
+    def __init__(self, sampler: Callable, dimension: int):
+        self.sampler, self.dimension = sampler, dimension
+
+    def __call__(self, key: Array, *arguments: Any) -> Array:
         *known, n = arguments
-        shape = jax.ShapeDtypeStruct((n, dimension), jnp.float64)
+        shape = (n, self.dimension)
 
         def on_host(bits: Array, *values: Array) -> np.ndarray:
             generator = np.random.default_rng(np.asarray(bits).ravel())
             given = [np.asarray(value) for value in values]
-            rows = np.asarray(sampler(generator, *given, n), dtype=np.float64)
-            if rows.shape != (n, dimension):
-                raise ValueError(
-                    f"sampler must return rows of shape {(n, dimension)}; got {rows.shape}."
-                )
+            rows = np.asarray(self.sampler(generator, *given, n), dtype=np.float64)
+            if rows.shape != shape:
+                raise ValueError(f"sampler must return rows of shape {shape}; got {rows.shape}.")
             return rows
 
-        return jax.pure_callback(
-            on_host, shape, jax.random.key_data(key), *known[-leading:], vmap_method="sequential"
-        )
+        result = jax.ShapeDtypeStruct(shape, jnp.float64)
+        bits = jax.random.key_data(key)
+        return jax.pure_callback(on_host, result, bits, *known, vmap_method="sequential")
 
-    return draw
+    def __hash__(self) -> int:
+        return hash((self.sampler, self.dimension))
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, NumpySampler) and self.sampler == other.sampler
+        return same and self.dimension == other.dimension
 
 
 def _base(base: Any) -> Distribution:
