@@ -150,6 +150,7 @@ def sensitivity(
     _checks.instance("response", response, Response, "a response (pp.responses.…)")
     _checks.instance("domain", domain, Domain, "a domain (pp.domains.…)")
     n, pairs = _checks.integer("n", n, low=2), _checks.integer("pairs", pairs, low=1)
+    response = response.for_loss(Squared(False, False, False, np.zeros(())))  # rows as they are
     parameters = response.parameters or response.dimension
     rng = np.random.default_rng(_checks.integer("seed", seed, low=0))
     ends = domain.draw(rng, 2 * pairs, parameters)

@@ -336,26 +336,45 @@ class NumpySampler:
 
     def __call__(self, key: Array, *arguments: Any) -> Array:
         *known, n = arguments
-        shape = (n, self.dimension)
+        whole = [jnp.issubdtype(jnp.result_type(value), jnp.integer) for value in known]
 
-        def on_host(bits: Array, *values: Array) -> np.ndarray:
-            generator = np.random.default_rng(np.asarray(bits).ravel())
-            given = [np.asarray(value) for value in values]
+        def on_host(seed: Array, *bits: Array) -> np.ndarray:
+            generator = np.random.default_rng(np.asarray(seed).ravel())
+            given = [
+                int(_from_bits(value)) if is_whole else _from_bits(value)
+                for value, is_whole in zip(bits, whole, strict=True)
+            ]
             rows = np.asarray(self.sampler(generator, *given, n), dtype=np.float64)
-            if rows.shape != shape:
-                raise ValueError(f"sampler must return rows of shape {shape}; got {rows.shape}.")
-            return rows
+            if rows.shape != (n, self.dimension):
+                raise ValueError(
+                    f"sampler must return rows of shape {(n, self.dimension)}; got {rows.shape}."
+                )
+            return np.ascontiguousarray(rows)[..., None].view(np.uint32)
 
-        result = jax.ShapeDtypeStruct(shape, jnp.float64)
-        bits = jax.random.key_data(key)
-        return jax.pure_callback(on_host, result, bits, *known, vmap_method="sequential")
+        # The host's side runs in a thread of its own, outside double precision, where float64
+        # would be rounded both ways: numbers travel as bits.
+        result = jax.ShapeDtypeStruct((n, self.dimension, 2), jnp.uint32)
+        bits = [_to_bits(value) for value in known]
+        drawn = jax.pure_callback(
+            on_host, result, jax.random.key_data(key), *bits, vmap_method="sequential"
+        )
+        return jax.lax.bitcast_convert_type(drawn, jnp.float64)
 
     def __hash__(self) -> int:
         return hash((self.sampler, self.dimension))
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, NumpySampler) and self.sampler == other.sampler
-        return same and self.dimension == other.dimension
+        if not isinstance(other, NumpySampler):
+            return False
+        return self.sampler == other.sampler and self.dimension == other.dimension
+
+
+def _to_bits(value: Array) -> Array:
+    return jax.lax.bitcast_convert_type(jnp.asarray(value, jnp.float64), jnp.uint32)
+
+
+def _from_bits(bits: Array) -> np.ndarray:
+    return np.ascontiguousarray(bits).view(np.float64)[..., 0]
 
 
 def _base(base: Any) -> Distribution:

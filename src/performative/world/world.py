@@ -181,6 +181,11 @@ class World:
         """The rate of a lagged population, None if it responds at once."""
         return float(self.response.rate) if isinstance(self.response, Lagged) else None
 
+    @property
+    def pathwise(self) -> bool:
+        """Whether derivatives go through the data; else they are central differences."""
+        return self._all.pathwise
+
     def __repr__(self) -> str:
         return f"{self.description}\n  {self.rung}; {self.dimension} columns, {self.parameters} parameters"
 
@@ -244,6 +249,8 @@ class World:
             "quadrature": f"trapezoid rule of {ladder.nodes} nodes; error by doubling them",
             "monte carlo": "average over common draws; error is three standard errors",
         }[self.rung]
+        if not self._all.pathwise:
+            how += "; derivatives through the data are central differences on them"
         return Explanation(float(value), self.rung, float(standard_error), error, how)
 
     @double
