@@ -344,3 +344,9 @@ def test_a_numpy_sampler_keeps_double_precision_both_ways():
     theta = 1.0 / 3.0
     np.testing.assert_allclose(world.gradient(2, [theta], [theta]), theta - 1.0 - 1e-12, rtol=1e-15)
     assert seen[-1][0] == 2 and seen[-1][1][0] == theta
+
+
+def test_nothing_is_measured_when_no_target_is_named():
+    run = pp.simulate(pp.worlds.credit(rounds=4), pp.learners.rrm(), against=())
+    assert "stable_regret" not in run.dataset
+    assert run.regret("stable").values[0, -1] > 0  # found when it is asked for

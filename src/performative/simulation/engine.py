@@ -133,7 +133,7 @@ def _play(
     over_worlds = (learner_axes, moving_axes, still_axes, 0, 0)
     dice, noise = _random_numbers(settings, learner, keys, rounds)
     references = targets
-    if not still.is_quadratic:
+    if targets and not still.is_quadratic:
 
         def refer(part: Any, still: Round, points: Any) -> Any:
             here: Round = eqx.combine(part, still)
