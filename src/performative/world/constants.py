@@ -6,6 +6,7 @@ A constant is *rigorous* (it bounds what it should, over the whole domain and al
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -15,8 +16,9 @@ from performative import _checks
 from performative._precision import double
 from performative.world.distributions import Distribution, Empirical, Gaussian, Mixture, Noise
 from performative.world.domains import Domain
-from performative.world.losses import Margin, Squared, logistic_link
+from performative.world.losses import Loss, Margin, Squared, logistic_link
 from performative.world.responses import Lagged, Location, LocationScale, Response
+from performative.world.rigorous import Bounds, LabelledSquared, SignedSquared, bounds_of
 
 if TYPE_CHECKING:
     from performative.world.world import World
@@ -33,6 +35,140 @@ class Constant(NamedTuple):
 
 
 UNKNOWN = Constant(float(np.inf), "surrogate", "not known for this loss and response")
+
+
+class Constants:
+    """All constants of a world's theorems, each found when it is first asked for.
+
+    Args:
+        world: any world.
+
+    >>> import performative as pp
+    >>> constants = Constants(pp.worlds.quadratic(dim=3, rounds=4))
+    >>> round(constants.sensitivity.value, 12), constants.smoothness.value
+    (0.3, 1.0)
+    """
+
+    def __init__(self, world: World):
+        self.world = world
+
+    @functools.cached_property
+    def bounds(self) -> Bounds | None:
+        """What is proved for this loss and response; None if nothing is."""
+        return bounds_of(self.world)
+
+    def _constant(self, name: str, why: str) -> Constant:
+        value = np.inf if self.bounds is None else float(getattr(self.bounds, name)())
+        return self._rigorous(value, why)
+
+    def _rigorous(self, value: float, why: str) -> Constant:
+        if not np.isfinite(value):
+            return UNKNOWN
+        kind = "surrogate" if self.world.rung == "monte carlo" else "rigorous"
+        return Constant(float(value), kind, why)
+
+    @functools.cached_property
+    def sensitivity(self) -> Constant:
+        """ε of the response."""
+        return UNKNOWN if self.world.map is not None else response_sensitivity(self.world.response)
+
+    @functools.cached_property
+    def strong_convexity(self) -> Constant:
+        """μ of the risk in θ, for all data that the world can bring about."""
+        return strong_convexity(self.world)
+
+    @functools.cached_property
+    def smoothness(self) -> Constant:
+        """β_θ: how far the gradient moves per unit by which the model judged moves."""
+        if is_distance(self.world.loss):
+            return Constant(1.0 + float(self.world.loss.l2), "rigorous", "squared loss")
+        return self._constant("smoothness", "second moment of the data")
+
+    @functools.cached_property
+    def data_smoothness(self) -> Constant:
+        """β_z: how far E ∇ℓ moves per unit by which the data move."""
+        if is_distance(self.world.loss):
+            return Constant(1.0, "rigorous", "squared loss")
+        return self._constant("data_smoothness", "data that only move")
+
+    @functools.cached_property
+    def lipschitz(self) -> Constant:
+        """L: the largest ‖∇PR_t‖ over the domain and all rounds."""
+        return self._constant("lipschitz", "moments of the data over the whole domain")
+
+    @functools.cached_property
+    def noise(self) -> Constant:
+        """σ² of E‖∇ℓ(z, θ)‖² ≤ σ² + C_V²‖θ − θ*‖²."""
+        value = np.inf if self.bounds is None else self.bounds.noise()[0]
+        return self._rigorous(value, "moments of the data over the whole domain")
+
+    @functools.cached_property
+    def noise_growth(self) -> Constant:
+        """C_V of E‖∇ℓ(z, θ)‖² ≤ σ² + C_V²‖θ − θ*‖²."""
+        value = np.inf if self.bounds is None else self.bounds.noise()[1]
+        return self._rigorous(value, "moments of the data over the whole domain")
+
+    @functools.cached_property
+    def loss_scale(self) -> Constant:
+        """F: the largest root mean square of the loss, √E ℓ², which the theorems need no more than."""
+        return self._constant("loss_scale", "root mean square of the loss, sup √E ℓ²")
+
+    @functools.cached_property
+    def risk_smoothness(self) -> Constant:
+        """The largest ‖∇²PR_t‖ over the domain and all rounds."""
+        return self._constant("risk_smoothness", "curvature through the loss and the data")
+
+    @functools.cached_property
+    def risk_convexities(self) -> np.ndarray:
+        """μ′ of every round: strong convexity of PR_t; negative where PR_t may not be convex."""
+        return self._convexities[0]
+
+    @functools.cached_property
+    def risk_convexity(self) -> Constant:
+        """μ′: the least of all rounds."""
+        values, kind, why = self._convexities
+        return Constant(float(np.min(values)), kind, why)
+
+    @functools.cached_property
+    def _convexities(self) -> tuple[np.ndarray, str, str]:
+        if isinstance(self.bounds, SignedSquared):
+            return self.bounds.risk_convexities(), "rigorous", "curvature of a quadratic risk"
+        if self.bounds is None:
+            return np.full(self.world.rounds, -np.inf), UNKNOWN.kind, UNKNOWN.why
+        values, kind = monotonicity(self.world, times=2.0)
+        return values, kind, "μ − 2(1−α) ε β_z, Proposition 5.1"
+
+    @functools.cached_property
+    def diameter(self) -> Constant:
+        """D, the diameter of the domain."""
+        return Constant(self.world.domain.diameter, "rigorous", "of the domain")
+
+    @functools.cached_property
+    def inradius(self) -> Constant:
+        """r, the radius of the largest ball about 0 inside the domain."""
+        return Constant(self.world.domain.inradius, "rigorous", "of the domain")
+
+    @functools.cached_property
+    def alpha_min(self) -> Constant:
+        """The least α_t of all rounds."""
+        return Constant(float(np.min(self.world.alphas)), "rigorous", "of the mixing")
+
+    @functools.cached_property
+    def coupling(self) -> np.ndarray:
+        """(1−α_t) ε β_z of every round: how far the gradient follows the deployed model."""
+        responding = 1.0 - self.world.alphas
+        strength = 0.0
+        if np.any(responding > 0) and self.sensitivity.value > 0:
+            strength = self.sensitivity.value * self.data_smoothness.value
+        return np.where(responding > 0, np.maximum(responding, 1e-300) * strength, 0.0)
+
+    @functools.cached_property
+    def contraction(self) -> np.ndarray:
+        """γ_t = (1−α_t) ε β_z / μ of every round."""
+        convexity = self.strong_convexity.value
+        if convexity <= 0:
+            return np.full(self.world.rounds, np.inf)
+        return self.coupling / convexity
 
 
 def response_sensitivity(response: Response | None) -> Constant:
@@ -59,50 +195,18 @@ def strong_convexity(world: World) -> Constant:
     """μ: strong convexity of the risk in θ."""
     loss = world.loss
     penalised = float(loss.l2) * float(np.min(loss.penalised(world.parameters)))
-    if isinstance(loss, Squared) and not loss.labelled:
+    if is_distance(loss):
         return Constant(1.0 + float(loss.l2), "rigorous", "squared loss")
     if isinstance(loss, Margin) and loss.link is not logistic_link:
         return UNKNOWN._replace(value=0.0, why="the convexity of the margin function is not known")
-    if isinstance(loss, (Margin, Squared)):
+    if isinstance(loss, Margin):
+        return Constant(penalised, "rigorous", "the penalty on every parameter")
+    bounds = bounds_of(world)
+    if isinstance(bounds, LabelledSquared):
+        return Constant(bounds.strong_convexity(), "rigorous", "second moment of the features")
+    if isinstance(loss, Squared):
         return Constant(penalised, "rigorous", "the penalty on every parameter")
     return UNKNOWN._replace(value=0.0, why="the convexity of a custom loss is not known")
-
-
-def data_smoothness(world: World) -> Constant:
-    """β_z, in the form the proofs use: how far E ∇ℓ moves per unit by which the data move.
-
-    For data that only move (`location`, `strategic`), which is where the worlds of the paper live.
-    """
-    loss, rounds = world.loss, world.at(1)
-    if isinstance(loss, Squared) and not loss.labelled:
-        return Constant(1.0, "rigorous", "squared loss")
-    response = rounds.response
-    response = response.response if isinstance(response, Lagged) else response
-    if not isinstance(response, Location) or not np.isfinite(world.domain.radius):
-        return UNKNOWN
-    radius = world.domain.radius
-    base = response.base
-    reach = float(np.linalg.norm(response.matrix, 2)) * radius
-    if isinstance(loss, Margin) and loss.link is logistic_link:
-        general = 1.0 + 0.25 * radius * _mean_norm(base, reach, loss.intercept)
-        if isinstance(base, Gaussian) and not loss.labelled:
-            # E σ(−u) is largest without spread, and |σ''| ≤ 1/(6√3).
-            mean = float(np.linalg.norm(base.mean)) + reach
-            top = float(np.linalg.eigvalsh(base.covariance)[-1])
-            direct = 1.0 / (1.0 + np.exp(-mean * radius))
-            value = direct + radius * (mean / 4 + top * radius / (6 * np.sqrt(3)))
-            return Constant(min(value, general), "rigorous", "normal data that only move")
-        return Constant(general, "rigorous", "data that only move")
-    if isinstance(loss, Squared):
-        size = _mean_norm(base, reach, loss.intercept)
-        value = radius * size + size + radius * size
-        return Constant(value, "rigorous", "data that only move")
-    return UNKNOWN
-
-
-def _mean_norm(base: Distribution, reach: float, intercept: bool) -> float:
-    second = float(np.trace(base.covariance) + np.sum(np.square(base.mean)))
-    return float(np.sqrt(second + intercept)) + reach
 
 
 def monotonicity(world: World, times: float = 1.0) -> tuple[np.ndarray, str]:
@@ -118,11 +222,26 @@ def monotonicity(world: World, times: float = 1.0) -> tuple[np.ndarray, str]:
     values = np.full(world.rounds, convexity.value)
     response = 1.0 - world.alphas
     if np.any(response > 0):
-        used += [response_sensitivity(world.response), data_smoothness(world)]
+        used += [response_sensitivity(world.response), _responding_smoothness(world)]
         strength = used[1].value * used[2].value
         values = values - np.where(response > 0, times * response, 0.0) * min(strength, 1e300)
     rigorous = all(c.kind == "rigorous" for c in used) and world.rung != "monte carlo"
     return values, "rigorous" if rigorous else "surrogate"
+
+
+def _responding_smoothness(world: World) -> Constant:
+    """β_z over the data that respond alone, which is all that monotonicity needs."""
+    if is_distance(world.loss):
+        return Constant(1.0, "rigorous", "squared loss")
+    bounds = bounds_of(world)
+    if bounds is None or not np.isfinite(value := bounds.data_smoothness(responding=True)):
+        return UNKNOWN
+    return Constant(value, "rigorous", "data that only move")
+
+
+def is_distance(loss: Loss) -> bool:
+    """Whether the loss is ½‖z − θ‖², whose curvature is the same for all data."""
+    return isinstance(loss, Squared) and not loss.labelled
 
 
 @double
