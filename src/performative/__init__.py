@@ -37,6 +37,7 @@ _ROOMS = {
     "worlds": "performative.worlds",
     "plots": "performative.plots",
     "testing": "performative.testing",
+    "theory": "performative.theory",
 }
 
 __all__ = ["__version__", *_PLACES, *_ROOMS]  # pyright: ignore[reportUnsupportedDunderAll]
