@@ -146,6 +146,32 @@ def regret(
     return figure
 
 
+def grid(panels: Sequence[Panel], horizontal: str = "horizon $T$", key: str = "") -> Picture:
+    """Panels of your own, two in a row, with one legend: for curves that come from no single sweep.
+
+    Args:
+        panels: titles, names of the vertical axis, and lines, which `line` makes.
+        horizontal: the name of the horizontal axis.
+        key: what the bands are, for the legend.
+    """
+    figure, axes = _figure(len(panels))
+    for axis, panel in zip(axes, panels, strict=True):
+        _draw(axis, panel, horizontal)
+        axis.set_title(panel.title, fontsize=FONT)
+    _finish(figure, axes, _handles(panels, key))
+    return figure
+
+
+def line(label: str, rounds: Any, values: Any) -> Line:
+    """The mean of curves (run, round), with a band of one standard error; one curve has none.
+
+    >>> line("two runs", [1], [[1.0], [3.0]]).high
+    array([3.])
+    """
+    rounds, values = np.asarray(rounds), np.atleast_2d(np.asarray(values, dtype=float))
+    return _Band("standard error", 0.0, 1.0).line(label, rounds, values)
+
+
 def trajectory(
     run: Run,
     *,
@@ -234,23 +260,32 @@ def keep(figure: Figure, table: xr.Dataset, folder: str | os.PathLike, name: str
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    return [keep_data(table, folder / f"{name}.nc"), *keep_picture(figure, folder, name)]
+
+
+def keep_data(table: xr.Dataset, path: Path) -> Path:
+    """Write a Dataset as NetCDF, whole or not at all."""
+    # By way of memory: where the disk is full, the HDF5 library may crash.
+    return _whole(path, lambda draft: draft.write_bytes(table.to_netcdf(engine="h5netcdf")))
+
+
+def keep_picture(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and PDF, each file whole or not at all."""
     writers: dict[str, Callable[[Path], Any]] = {
-        # By way of memory: where the disk is full, the HDF5 library may crash.
-        "nc": lambda path: path.write_bytes(table.to_netcdf(engine="h5netcdf")),
         "png": lambda path: figure.savefig(path, dpi=300, format="png"),
         "pdf": lambda path: figure.savefig(path, format="pdf", metadata={"CreationDate": None}),
     }
-    written = []
-    for ending, write in writers.items():
-        path = folder / f"{name}.{ending}"
-        draft = folder / f"{name}.{ending}.part"
-        try:
-            write(draft)
-            os.replace(draft, path)
-        finally:
-            draft.unlink(missing_ok=True)
-        written.append(path)
-    return written
+    return [_whole(folder / f"{name}.{ending}", write) for ending, write in writers.items()]
+
+
+def _whole(path: Path, write: Callable[[Path], Any]) -> Path:
+    draft = path.with_name(path.name + ".part")
+    try:
+        write(draft)
+        os.replace(draft, path)
+    finally:
+        draft.unlink(missing_ok=True)
+    return path
 
 
 def growth_exponent(rounds: Any, values: Any) -> float:
@@ -408,6 +443,16 @@ def _draw(axis: Axes, panel: Panel, horizontal: str) -> None:
     if panel.lines[0].rounds[-1] > 1:
         axis.set_xscale("log")
     everything = np.concatenate([np.concatenate([ln.mean, ln.low]) for ln in panel.lines])
+    name += regret_axis(axis, everything)
+    axis.set_xlabel(horizontal)
+    axis.set_ylabel(name)
+
+
+def regret_axis(axis: Axes, everything: np.ndarray) -> str:
+    """A logarithmic vertical axis, linear near zero where values are not all positive.
+
+    Returns what the axis' label must add: how far it is linear.
+    """
     everything = everything[np.isfinite(everything)]
     if everything.size and everything.min() > 0:
         axis.set_yscale("log")
@@ -421,9 +466,8 @@ def _draw(axis: Axes, panel: Panel, horizontal: str) -> None:
         threshold = _linear_within(everything)
         axis.set_yscale("symlog", linthresh=threshold, linscale=1.0)
         axis.axhline(0.0, color="0.6", lw=0.6, zorder=0)
-        name += f"\n(linear within $\\pm 10^{{{round(np.log10(threshold))}}}$)"
-    axis.set_xlabel(horizontal)
-    axis.set_ylabel(name)
+        return f"\n(linear within $\\pm 10^{{{round(np.log10(threshold))}}}$)"
+    return ""
 
 
 def _style(i: int) -> tuple[str, Any]:

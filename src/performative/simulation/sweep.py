@@ -20,6 +20,7 @@ from performative.learners.learner import Learner
 from performative.simulation.engine import (
     Player,
     check_learner,
+    check_room,
     check_starts,
     check_targets,
     problem_of,
@@ -76,7 +77,8 @@ def sweep(
         learners: by name.
         runs: independent repetitions of each pair.
         seed: of the runs.
-        start: θ_1 of all runs; each domain's centre unless given.
+        start: θ_1 of all runs, or a dictionary with one for each world; each domain's centre unless
+            given.
         against: the targets to measure regret against, "stable", "optimal" or both.
         map: how blocks of work are carried out: ``executor.map`` of `concurrent.futures`, or
             ``lambda f, blocks: client.gather(client.map(f, blocks))`` of a Dask client; threads of
@@ -110,7 +112,7 @@ def sweep(
     lengths = {world.rounds for world in worlds.values()}
     if len(lengths) > 1:
         raise ValueError(f"worlds must have one number of rounds; got {sorted(lengths)}.")
-    starts = {name: check_starts(world, start, runs) for name, world in worlds.items()}
+    starts = _starts(worlds, start, runs)
     blocks = _blocks(worlds, learners, starts, runs, seed, targets)
     shape = (len(worlds), len(learners), runs, lengths.pop())
     regrets = {target: np.empty(shape) for target in targets}
@@ -179,6 +181,7 @@ def _blocks(
         groups: dict[Any, list[tuple[str, Learner]]] = {}
         for name, world in worlds.items():
             prepared = learner.prepare(problem_of(world))
+            check_room(world, prepared, starts[name])
             groups.setdefault(structure_of(world, prepared), []).append((name, prepared))
         for group in groups.values():
             alike = not group[0][1].randomised and all(
@@ -241,6 +244,15 @@ def _play(
         {t: np.stack([r.regrets[t].mean(axis=2) for r in records]) for t in block.targets},
         {t: np.stack([r.status[t] for r in records]) for t in block.targets},
     )
+
+
+def _starts(worlds: Mapping[str, World], start: Any, runs: int) -> dict[str, np.ndarray]:
+    if not isinstance(start, Mapping):
+        start = dict.fromkeys(worlds, start)
+    missing = [name for name in worlds if name not in start]
+    if missing:
+        raise ValueError(f"start must have an entry for every world; got none for {missing[0]!r}.")
+    return {name: check_starts(world, start[name], runs) for name, world in worlds.items()}
 
 
 def _named(name: str, pieces: Any) -> dict[str, Any]:

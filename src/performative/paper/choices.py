@@ -1,0 +1,140 @@
+"""What the paper leaves open about its credit experiment, and how much each choice matters.
+
+Every alternative is played next to the default, and its final regret is what the table shows; α_t =
+t^-1/2 with random P_t throughout, where the choices show most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from performative import learners
+from performative.paper.experiments import Settings
+from performative.simulation.sweep import sweep
+from performative.targets.stable import stable_points
+from performative.world import domains, drifts, losses, mixing, responses
+from performative.world.distributions import Gaussian
+from performative.world.world import World
+from performative.worlds import credit_data
+
+B = 0.5
+
+
+class Choice(NamedTuple):
+    """An open point: the learner that shows it, and what each alternative gave."""
+
+    name: str
+    learner: str
+    alternative: str
+    default: bool
+    regret: float
+    error: float
+
+
+def measure(settings: Settings) -> xr.Dataset:
+    """Final regret for every alternative of every open choice."""
+    found = list(_all(settings))
+    fields = {name: [getattr(choice, name) for choice in found] for name in Choice._fields}
+    return xr.Dataset(
+        {name: ("alternative_index", values) for name, values in fields.items()},
+        attrs={"part": "choices", "seed": settings.seed, "b": B, "runs": settings.runs},
+    )
+
+
+def _all(settings: Settings) -> Iterator[Choice]:
+    rounds, default = settings.sizes.credit, settings.seed % 100
+    exact = {"RRM": learners.rrm()}
+    named = {
+        f"1,500 rows, sample {default}": _world(settings, rounds),
+        f"1,500 rows, sample {(default + 1) % 100}": _world(
+            settings, rounds, subsample=(default + 1) % 100
+        ),
+        "all 30,000 rows": _world(settings, rounds, subsample="all"),
+    }
+    yield from _played(settings, "which rows the normal law is fitted to", named, exact)
+    named = {law: _world(settings, rounds, law=law) for law in LAWS}
+    yield from _played(settings, "the law of m_t in the unit ball", named, exact)
+    world = _world(settings, rounds)
+    stable = stable_points(world, progress=False).values[0]
+    random = world.domain.draw(np.random.default_rng(settings.seed), 1, world.parameters)[0]
+    starts = {"the centre, 0": np.zeros(17), "uniform in Θ": random, "θ_1^PS": stable}
+    for name, rule in (("RRM", learners.rrm()), ("RGD", learners.rgd())):
+        worlds = dict.fromkeys(starts, world)
+        yield from _played(settings, "θ_1", worlds, {name: rule}, starts=starts)
+    surrogate = 6.0  # ‖z‖ ≤ 6: the paper's kind of constant
+    smooth = 1.0 + surrogate**2 / 4.0
+    moved = 1.0 + surrogate / 4.0
+
+    def slow(t: np.ndarray) -> np.ndarray:
+        strength = (1.0 - t**-B) * 0.1 * moved
+        return (1.0 - strength) / (2.0 * (smooth**2 + strength**2))
+
+    steps = {"rigorous": learners.rgd(), "for ‖z‖ ≤ 6": learners.rgd(step=slow)}
+    for i, (label, rule) in enumerate(steps.items()):
+        here = _played(settings, "constants in RGD's step", {label: world}, {"RGD": rule})
+        yield from (choice._replace(default=i == 0) for choice in here)
+    short = _world(settings, settings.sizes.lazy)
+    for i, n0 in enumerate((1, 10)):
+        rule = {"lazy SGD": learners.lazy_sgd(n0=n0)}
+        here = _played(settings, "n0 of lazy SGD", {f"{n0}": short}, rule, settings.runs)
+        yield from (choice._replace(default=i == 0) for choice in here)
+
+
+def _played(
+    settings: Settings,
+    name: str,
+    worlds: dict[str, World],
+    rule: dict[str, Any],
+    runs: int = 1,
+    starts: Any = None,
+) -> Iterator[Choice]:
+    """The first alternative is the default."""
+    table = sweep(worlds, rule, runs, settings.seed, start=starts, progress=False)
+    last = table.stable_regret.isel(learner=0, round=-1).values
+    for i, alternative in enumerate(worlds):
+        error = np.std(last[i], ddof=1) / np.sqrt(runs) if runs > 1 else 0.0
+        yield Choice(
+            name, next(iter(rule)), alternative, i == 0, float(last[i].mean()), float(error)
+        )
+
+
+def _uniform(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    return drifts.in_unit_ball(rng, n, d)
+
+
+def _sphere(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    normal = rng.normal(size=(n, d))
+    return normal / np.linalg.norm(normal, axis=1, keepdims=True)
+
+
+def _radial(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    return _sphere(rng, n, d) * rng.uniform(size=(n, 1))
+
+
+LAWS = {
+    "uniform in the ball": _uniform,
+    "uniform on the sphere": _sphere,
+    "a direction times a uniform length": _radial,
+}
+
+
+def _world(
+    settings: Settings, rounds: int, subsample: Any = None, law: str = "uniform in the ball"
+) -> World:
+    """The credit world with one choice made otherwise."""
+    mean, cov = credit_data.moments(settings.seed % 100 if subsample is None else subsample)
+    means = LAWS[law](np.random.default_rng(settings.seed), rounds, len(mean))
+    return World(
+        response=responses.location(
+            0.1 * np.diag(credit_data.MODIFIABLE.astype(float)), Gaussian(mean, cov)
+        ),
+        drift=drifts.recorded(Gaussian(means, cov)),
+        mixing=mixing.polynomial(B),
+        loss=losses.logistic(l2=1.0),
+        domain=domains.ball(1.0),
+        rounds=rounds,
+    )

@@ -1,0 +1,1 @@
+"""Reports: one self-contained HTML file each, for a screen, a phone and paper."""
