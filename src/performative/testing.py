@@ -19,10 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from performative import _checks
-from performative.learners.feedback import KINDS, UndeclaredFeedback
+from performative.learners.feedback import KINDS, Stream, UndeclaredFeedback
 from performative.learners.learner import Learner
 from performative.simulation.engine import (
-    arm_noise,
     feedback_of,
     problem_of,
     round_key,
@@ -115,9 +114,10 @@ class Case:
 
     @property
     def rim(self) -> np.ndarray:
-        """A model on the boundary of the domain, if it has one."""
+        """A model on the boundary of where the learner may start, if that has one."""
         drawn = self.world.domain.draw(np.random.default_rng(0), 1, self.world.parameters)[0]
-        return self.world.domain.project(1e3 * drawn / np.linalg.norm(drawn))
+        allowed = self.prepared.start_domain(problem_of(self.world))
+        return allowed.project(1e3 * drawn / np.linalg.norm(drawn))
 
     def simulated(
         self, runs: int = RUNS, seed: int = SEED, start: Any = None, turn: int = 0
@@ -152,9 +152,13 @@ def _declares_what_it_needs(case: Case) -> None:
     )
     for name in ("rows", "arms"):
         value = getattr(prepared, name)
+        numbers = np.asarray(value)
+        shapes = [(), (case.world.rounds,)] if name == "rows" else [()]
         _require(
-            isinstance(value, int) and not isinstance(value, bool) and value >= 1,
-            f"{name} must be a whole number of at least 1; got {value!r}",
+            numbers.dtype.kind in "iu" and numbers.shape in shapes and bool(np.all(numbers >= 1)),
+            f"{name} must be a whole number of at least 1"
+            f"{', or an array of one for each round' * (name == 'rows')}; "
+            f"got {_checks.shown(value)}",
         )
     _require(
         isinstance(prepared.randomised, bool),
@@ -252,9 +256,12 @@ def _agrees_with_a_session(case: Case) -> None:
     kind, session = case.prepared.feedback, Session(case.world, seed=SEED)
     for t, (arms, seen) in enumerate(zip(case.played.deployed, case.played.shown, strict=True), 1):
         arms = np.asarray(arms)
-        got = session.deploy(arms, feedback=kind, n=case.prepared.rows)
+        rows = np.broadcast_to(case.prepared.rows, case.world.rounds)
+        got = session.deploy(arms, feedback=kind, n=int(rows[t - 1]))
         if kind == "population":
             got = [data.gradient(arm) for data, arm in zip(got, arms, strict=True)]
+        if case.prepared.streams:
+            got = [_in_order(data) for data in got]
         _require(
             _same(np.stack(got), np.asarray(seen), CLOSE),
             f"a Session must show in round {t} what the learner was shown",
@@ -304,13 +311,12 @@ def _play(learner: Learner, world: World) -> Played:
         )
 
     @jax.jit
-    def answer(state: Any, here: Any, arms: Array, population: Array, key: Array) -> Any:
+    def answer(
+        learner: Any, state: Any, here: Any, arms: Array, population: Array, key: Array
+    ) -> Any:
         populated = arms if world.lag is None else jnp.broadcast_to(population, arms.shape)
-        noise = None
-        if learner.feedback == "samples":
-            noise = arm_noise(key, learner.arms, learner.rows, world.dimension)
-        seen = feedback_of(learner.feedback, here, arms, populated, noise)
-        return learner.update(state, seen), _numbers_shown(seen, arms)
+        seen = feedback_of(learner, here, arms, populated, key)
+        return learner.update(state, seen), _numbers_shown(seen, arms, world.dimension)
 
     played = Played([state], [], [])
     for t in range(1, min(world.rounds, BY_HAND) + 1):
@@ -320,7 +326,7 @@ def _play(learner: Learner, world: World) -> Played:
         _check_arms(arms, (learner.arms, world.parameters))
         before = state
         try:
-            state, shown = answer(before, world.at(t), arms, population, key)
+            state, shown = answer(learner, before, world.at(t), arms, population, key)
         except UndeclaredFeedback as error:
             raise AssertionError(
                 f"update must use what the learner declares alone: {error}"
@@ -362,13 +368,27 @@ def _check_state(before: Any, after: Any) -> None:
         )
 
 
-def _numbers_shown(seen: Any, arms: Array) -> Array:
+def _numbers_shown(seen: Any, arms: Array, dimension: int) -> Array:
     """The feedback in numbers: rows, risks, or the population's gradients at the arms."""
+    if isinstance(seen, Stream):
+        nothing = jnp.zeros(dimension)
+        return jnp.stack([seen.fold(_add, nothing, arm) for arm in range(len(arms))])
     if seen.kind == "samples":
         return seen.rows
     if seen.kind == "risk":
         return seen.risks
     return jnp.stack([seen.gradient(arm, i) for i, arm in enumerate(arms)])
+
+
+def _add(total: Array, row: Array, j: Array) -> Array:
+    """A sum in which the order of rows matters."""
+    return 0.5 * total + row * (1.0 + j)
+
+
+def _in_order(rows: Array) -> Array:
+    return functools.reduce(
+        lambda total, row: _add(total, row[1], row[0]), enumerate(rows, 1), 0.0 * rows[0]
+    )
 
 
 def _key(learner: Learner, t: int) -> Any:

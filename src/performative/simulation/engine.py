@@ -24,10 +24,20 @@ import numpy as np
 from performative import _checks
 from performative._parallel import cores, progress, threaded
 from performative._precision import double, to_numpy
-from performative.learners.feedback import Feedback, Population, Problem, Risk, Samples, check_kind
+from performative.learners.feedback import (
+    Feedback,
+    Population,
+    Problem,
+    Risk,
+    Samples,
+    Stream,
+    arm_noise,
+    check_kind,
+)
 from performative.learners.learner import Learner
 from performative.simulation.run import TARGETS, Record, Run
 from performative.targets.points import Finder, warn_of_flags
+from performative.world.constants import Constants
 from performative.world.distributions import Noise
 from performative.world.rounds import Round
 from performative.world.world import LANES, World
@@ -59,21 +69,21 @@ def _run_keys(seed: Array, runs: Array) -> Array:
     return jax.vmap(functools.partial(run_key, seed))(runs)
 
 
-def arm_noise(key: Array, arms: int, rows: int, dimension: int) -> Noise:
-    """The noise of each arm's rows in one round."""
-    keys = jax.vmap(lambda arm: jax.random.fold_in(key, arm + 1))(jnp.arange(arms))
-    return jax.vmap(lambda each: Noise.draw(each, rows, dimension))(keys)
-
-
 def feedback_of(
-    kind: str, here: Round, arms: Array, populated: Array, noise: Noise | None
+    learner: Learner, here: Round, arms: Array, populated: Array, key: Any, noise: Any = None
 ) -> Feedback:
-    """What a learner that declares `kind` gets to see of this round."""
-    if kind == "population":
+    """What a learner gets to see of this round: what it declares.
+
+    `key` is the round's; `noise` is that of its rows, where it was made ahead of the round.
+    """
+    if learner.feedback == "population":
         return Population(here, arms, populated)
-    if kind == "risk":
+    if learner.feedback == "risk":
         return Risk(here, arms, populated)
-    assert noise is not None
+    if learner.streams:
+        return Stream(here, arms, populated, key, jnp.asarray(learner.rows)[here.number - 1])
+    if noise is None:
+        noise = arm_noise(key, learner.arms, learner.rows, here.distribution(arms[0]).dimension)
     return Samples(here, arms, populated, noise)
 
 
@@ -105,7 +115,7 @@ def _play_round(
     if settings.lagged:
         populated = jnp.broadcast_to(population, arms.shape)
         population = here.settle(population, arms)
-    seen = feedback_of(learner.feedback, here, arms, populated, noise)
+    seen = feedback_of(learner, here, arms, populated, key, noise)
     state = learner.update(lane.state, seen)
     over_arms = jax.vmap(here.excess, (0, 0, None))
     regret = [over_arms(arms, populated, reference) for reference in references]
@@ -166,7 +176,7 @@ def _random_numbers(settings: Settings, learner: Any, keys: Array, rounds: Array
     if not learner.randomised:
         return None, None
     dice = jax.vmap(jax.vmap(round_key, (0, None)), (None, 0))(keys, rounds)
-    if learner.feedback != "samples":
+    if learner.feedback != "samples" or learner.streams:
         return dice, None
     draw = functools.partial(
         arm_noise, arms=learner.arms, rows=learner.rows, dimension=settings.dimension
@@ -293,7 +303,8 @@ class Player:
         if world.lanes < LANES:  # rounds that take milliseconds
             longest = 16 * world.lanes
         if learner.feedback == "samples":
-            width = len(self.runs) * learner.arms * learner.rows * (self.settings.dimension + 2)
+            rows = float(np.mean(learner.rows))
+            width = len(self.runs) * learner.arms * rows * (self.settings.dimension + 2)
             longest = int(np.clip(NOISE_NUMBERS // width, 16, longest))
         # Equal chunks: little of the last one is played in vain.
         rounds = world.rounds
@@ -360,7 +371,9 @@ class Player:
 
 def problem_of(world: World) -> Problem:
     """What a learner may know of a world before the first round."""
-    return Problem(world.rounds, world.alphas, world.parameters, world.loss, world.domain)
+    return Problem(
+        world.rounds, world.alphas, world.parameters, world.loss, world.domain, Constants(world)
+    )
 
 
 def check_starts(world: World, start: Any, runs: int) -> np.ndarray:
@@ -375,6 +388,19 @@ def check_starts(world: World, start: Any, runs: int) -> np.ndarray:
         )
     world.check_deployable("start", start)
     return np.broadcast_to(start, (runs, world.parameters)).copy()
+
+
+def check_room(world: World, learner: Learner, starts: np.ndarray) -> None:
+    """Refuse a start from which a learner's arms would leave the domain."""
+    allowed = learner.start_domain(problem_of(world))
+    outside = [start for start in starts if not allowed.contains(start)]
+    if outside:
+        nearest = allowed.project(outside[0]).tolist()
+        raise ValueError(
+            f"start must leave the arms of {learner.name} room inside the domain; got "
+            f"{_checks.shown(outside[0].tolist())}; the nearest start that does is "
+            f"{_checks.shown(nearest)}."
+        )
 
 
 def check_learner(learner: Any) -> Learner:
@@ -444,6 +470,7 @@ def _simulate(
     shown: bool | None,
 ) -> Run:
     prepared = learner.prepare(problem_of(world))
+    check_room(world, prepared, starts)
     # Runs of a learner that throws no dice differ by their starts alone.
     alike = not prepared.randomised and bool(np.all(starts == starts[0]))
     played = starts[:1] if alike else starts

@@ -13,9 +13,8 @@ import numpy as np
 
 from performative import _checks
 from performative._precision import double
-from performative.learners.feedback import KINDS, Problem
+from performative.learners.feedback import KINDS, Problem, arm_noise
 from performative.simulation.engine import (
-    arm_noise,
     check_starts,
     check_targets,
     problem_of,
