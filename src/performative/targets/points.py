@@ -8,6 +8,7 @@ certificate, and with a status that says what is known about it.
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ import xarray as xr
 from performative import __version__
 from performative._parallel import progress, threaded
 from performative._precision import double
+from performative.targets import closed_form
 from performative.targets.solve import Memory, solve
 from performative.world.rounds import Round
 from performative.world.world import LANES, World
@@ -71,12 +73,22 @@ class Finder:
         self._known: dict[tuple[int, int], Found] | None = {} if remember else None
         modulus, trust = kind.modulus(world)
         self.modulus = modulus if trust == "rigorous" else np.full(world.rounds, -np.inf)
+        linear = closed_form.Linear.of(world, kind.derivative)
+        if linear is not None:
+            self.modulus = linear.modulus
         self.certain = bool(np.all(self.modulus > 0))
+        self.linear = linear if self.certain else None
         self.block = max(world.lanes, 4)
-        self._prepare()
+        self._lock, self._prepared = threading.Lock(), False
 
     def _prepare(self) -> None:
         """Solve a few rounds, from many starts if need be; keep each different solution as a start."""
+        with self._lock:
+            if not self._prepared:
+                self._look()
+                self._prepared = True
+
+    def _look(self) -> None:
         world = self.world
         middle = np.asarray(world.domain.center(world.parameters))
         looked, starts = np.array([(1 + world.rounds) // 2]), middle[None]
@@ -107,11 +119,27 @@ class Finder:
         if self._known is not None and (first, last) in self._known:
             return self._known[first, last]
         rounds = np.arange(first, last + 1)
-        blocks = [rounds[i : i + self.block] for i in range(0, len(rounds), self.block)]
-        found = Found.join([self._block(block) for block in blocks])
+        linear = self.linear
+        found = self._by_newton(rounds) if linear is None else self._in_closed_form(linear, rounds)
         if self._known is not None:
             self._known[first, last] = found
         return found
+
+    def _in_closed_form(self, linear: closed_form.Linear, rounds: np.ndarray) -> Found:
+        points, defect = closed_form.find(self.world, linear, self.kind.field, rounds)
+        certificate = defect / self.modulus[rounds - 1] + _rounding(points)
+        found = Found(points, defect, certificate, np.zeros(len(rounds), int))
+        left = np.flatnonzero(~(defect <= 1e-12 * (1 + np.linalg.norm(points, axis=1))))
+        if len(left):
+            rest = self._by_newton(rounds[left])
+            for column, values in zip(found, rest, strict=True):
+                column[left] = values
+        return found
+
+    def _by_newton(self, rounds: np.ndarray) -> Found:
+        self._prepare()
+        blocks = [rounds[i : i + self.block] for i in range(0, len(rounds), self.block)]
+        return Found.join([self._block(block) for block in blocks])
 
     def _block(self, rounds: np.ndarray) -> Found:
         found = self._solve(rounds, self.starts)
@@ -130,18 +158,16 @@ class Finder:
                 best = found.value[here][:, None]
                 rivals = rivals & (found.value <= best + 1e-12 * (1 + np.abs(best)))
             status = np.where((status == 1) & _several(found, rivals, points), 2, status)
-            status, exact, local = self._look_around(rounds, points, status)
-            modulus = np.maximum(modulus, exact)
+            status, local = self._look_around(rounds, points, status)
         proved = (modulus > 0) & (status <= 1)
         certificate = np.where(proved, defect / np.where(proved, modulus, 1.0), local)
-        rounding = 4e-16 * (1 + np.linalg.norm(points, axis=1))
-        certificate = np.where(status >= 2, np.inf, certificate + rounding)
+        certificate = np.where(status >= 2, np.inf, certificate + _rounding(points))
         return Found(points, defect, certificate, np.where(proved, 0, status))
 
     def _look_around(
         self, rounds: np.ndarray, points: np.ndarray, status: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Status, exact modulus and local certificate, from the neighbourhood of each solution."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Status and local certificate, from the neighbourhood of each solution."""
         moving, still = self._pieces(rounds)
         padded = _pad(points, self.block)
         seen = _inspected(self.kind, self.world.lanes, moving, still, padded, self.elsewhere)
@@ -165,6 +191,11 @@ class Finder:
     def _pieces(self, rounds: np.ndarray) -> tuple[Any, Round]:
         padded = _pad(rounds, self.block)
         return eqx.partition(self.world.at(padded), self.world.moving())
+
+
+def _rounding(points: np.ndarray) -> np.ndarray:
+    """What no certificate can go below."""
+    return 4e-16 * (1 + np.linalg.norm(points, axis=1))
 
 
 def _pad(values: np.ndarray, size: int) -> np.ndarray:
@@ -246,7 +277,6 @@ class Inspected(NamedTuple):
     equation: Array  # derivative of θ − Π(θ − sF(θ))
     gap: Array  # that difference itself
     curvature: Array  # of what is minimised, along the face of the domain
-    derivative: Array  # of F, where it is the same everywhere; else not a number
     beaten: Array  # whether a model elsewhere does better
 
 
@@ -262,13 +292,12 @@ def _inspect(kind: Kind, here: Round, point: Array, elsewhere: Array) -> Inspect
         equation=identity - face @ (identity - scale * square),
         gap=jnp.linalg.norm(point - here.domain.projection(forward)),
         curvature=face @ curvature @ face.T / (1e-12 + jnp.linalg.norm(curvature)),
-        derivative=square if here.is_quadratic else jnp.nan * square,
         beaten=jnp.any(rivals < value - 1e-9 * (1 + jnp.abs(value))),
     )
 
 
-def _judge(status: np.ndarray, seen: Inspected) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Status, an exact modulus where there is one, and the local certificate, for many rounds."""
+def _judge(status: np.ndarray, seen: Inspected) -> tuple[np.ndarray, np.ndarray]:
+    """Status and local certificate, for many rounds."""
     finite = np.isfinite(seen.equation).all(axis=(1, 2)) & np.isfinite(seen.curvature).all(
         axis=(1, 2)
     )
@@ -280,12 +309,9 @@ def _judge(status: np.ndarray, seen: Inspected) -> tuple[np.ndarray, np.ndarray,
     status = np.where(good & (smallest < 1e-8), 2, status)
     status = np.where(good & ((lowest < -1e-8) | seen.beaten), 3, status)
     status = np.where(finite, status, 4)
-    known = np.isfinite(seen.derivative).all(axis=(1, 2))
-    derivative = np.where(known[:, None, None], seen.derivative, 0.0)
-    modulus = np.linalg.eigvalsh(0.5 * (derivative + np.swapaxes(derivative, 1, 2)))[:, 0]
     with np.errstate(divide="ignore", invalid="ignore"):
         local = np.where(seen.gap == 0.0, 0.0, seen.gap / smallest)
-    return status, np.where(known, modulus, -np.inf), local
+    return status, local
 
 
 def find_all(world: World, kind: Kind, progress_shown: bool | None = None) -> xr.DataArray:
@@ -320,7 +346,7 @@ def find_all(world: World, kind: Kind, progress_shown: bool | None = None) -> xr
 @double
 def _find_all(world: World, kind: Kind, progress_shown: bool | None) -> Found:
     finder = Finder(world, kind)
-    size = max(finder.block, 1)
+    size = finder.block if finder.linear is None else closed_form.BLOCK
     edges = [(i + 1, min(i + size, world.rounds)) for i in range(0, world.rounds, size)]
     parts: list[Found] = []
     with progress(f"{kind.name} points", world.rounds, progress_shown) as advance:

@@ -377,11 +377,18 @@ class Mixture(Distribution):
         return _raw(Mixture, components=parts, weights=self.weights)
 
     def rows(self, noise: Noise) -> Array:
+        last = len(self.components) - 1
         edges = jnp.cumsum(self.weights)
-        chosen = jnp.searchsorted(edges, noise.uniforms[:, 0], side="right")
-        result = self.components[-1].rows(noise)
-        for i, component in enumerate(self.components[:-1]):
-            result = jnp.where((chosen == i)[:, None], component.rows(noise), result)
+        choice = noise.uniforms[:, 0]
+        chosen = jnp.minimum(jnp.searchsorted(edges, choice, side="right"), last)
+        # What the choice leaves of its uniform number is uniform again: a component that is a
+        # mixture itself chooses with it.
+        rest = (choice - (edges - self.weights)[chosen]) / jnp.maximum(self.weights[chosen], 1e-300)
+        uniforms = jnp.asarray(noise.uniforms).at[:, 0].set(jnp.clip(rest, 0.0, 1.0))
+        inner = Noise(noise.normals, uniforms, noise.key)
+        result = self.components[last].rows(inner)
+        for i, component in enumerate(self.components[:last]):
+            result = jnp.where((chosen == i)[:, None], component.rows(inner), result)
         return result
 
 

@@ -1,7 +1,7 @@
 """Where a model may live: Θ, its projection, its size, and its shrinking about the origin.
 
-Projections are those of `optax.projections`. A domain is given in plain numbers and learns the
-number of parameters from the world.
+Projections are those of `optax.projections` onto convex sets (its spheres are none). A domain is given
+in plain numbers and learns the number of parameters from the world.
 """
 
 from __future__ import annotations
@@ -193,13 +193,17 @@ def box(lower: Any, upper: Any) -> Domain:
 
 class Simplex(Domain):
     scale: Array
+    count: int | None = eqx.field(static=True, default=None)
+
+    def of(self, parameters: int) -> Domain:
+        return Simplex(self.scale, parameters)
 
     def projection(self, theta: Array) -> Array:
-        return optax.projections.projection_simplex(theta, self.scale)
+        return _unless_a_point(optax.projections.projection_simplex, theta, self.scale)
 
     @property
     def diameter(self) -> float:
-        return float(np.sqrt(2.0) * self.scale)
+        return 0.0 if self.count == 1 else float(np.sqrt(2.0) * self.scale)
 
     @property
     def inradius(self) -> float:
@@ -215,6 +219,12 @@ def simplex(scale: float = 1.0) -> Domain:
     return Simplex(np.asarray(_checks.number("scale", scale, low=0.0, open_low=True)))
 
 
+def _unless_a_point(projection: Any, theta: Array, size: Array) -> Array:
+    """A projection that divides by the size, and 0 where the domain has been shrunk to the origin."""
+    positive = size > 0
+    return jnp.where(positive, projection(theta, jnp.where(positive, size, 1.0)), 0.0)
+
+
 class L1Ball(Domain):
     size: Array
     count: int | None = eqx.field(static=True, default=None)
@@ -223,7 +233,7 @@ class L1Ball(Domain):
         return L1Ball(self.size, parameters)
 
     def projection(self, theta: Array) -> Array:
-        return optax.projections.projection_l1_ball(theta, self.size)
+        return _unless_a_point(optax.projections.projection_l1_ball, theta, self.size)
 
     @property
     def diameter(self) -> float:
@@ -283,7 +293,7 @@ class Halfspace(Domain):
 
 def halfspace(normal: Any, offset: float) -> Domain:
     """Models with normalᵀθ ≤ offset; unbounded, so theorems that need a diameter do not apply."""
-    return Halfspace(_normal(normal), np.asarray(_checks.number("offset", offset)))
+    return Halfspace(_nonzero("normal", normal), np.asarray(_checks.number("offset", offset)))
 
 
 class Hyperplane(Halfspace):
@@ -300,12 +310,11 @@ class Hyperplane(Halfspace):
 
 def hyperplane(normal: Any, offset: float) -> Domain:
     """Models with normalᵀθ = offset; unbounded, so theorems that need a diameter do not apply."""
-    return Hyperplane(_normal(normal), np.asarray(_checks.number("offset", offset)))
+    return Hyperplane(_nonzero("normal", normal), np.asarray(_checks.number("offset", offset)))
 
 
-class Everywhere(Domain):
-    def projection(self, theta: Array) -> Array:
-        return theta
+class Unbounded(Domain):
+    """A domain that holds the origin and rays from it, so that shrinking does not change it."""
 
     @property
     def diameter(self) -> float:
@@ -313,10 +322,61 @@ class Everywhere(Domain):
 
     @property
     def inradius(self) -> float:
-        return np.inf
+        return 0.0
 
     @property
     def radius(self) -> float:
+        return np.inf
+
+    def shrink(self, rho: float) -> Domain:
+        _checks.number("rho", rho, low=0.0, high=1.0, open_high=True)
+        return self
+
+
+class Nonnegative(Unbounded):
+    def projection(self, theta: Array) -> Array:
+        return optax.projections.projection_non_negative(theta)
+
+    def projection_derivative(self, theta: Array) -> Array:
+        return jnp.diag(jnp.where(theta >= 0.0, 1.0, 0.0))
+
+
+def nonnegative() -> Domain:
+    """Models without negative entries; unbounded, so theorems that need a diameter do not apply.
+
+    >>> import performative as pp
+    >>> pp.domains.nonnegative().project([3.0, -4.0]).tolist()
+    [3.0, 0.0]
+    """
+    return Nonnegative()
+
+
+class Line(Unbounded):
+    direction: Array
+
+    def of(self, parameters: int) -> Domain:
+        return Line(_fitted("direction", self.direction, parameters))
+
+    def projection(self, theta: Array) -> Array:
+        return optax.projections.projection_vector(theta, self.direction)
+
+
+def line(direction: Any) -> Domain:
+    """The multiples of one model: only its strength is learned.
+
+    >>> import performative as pp
+    >>> pp.domains.line([1.0, 1.0]).project([3.0, 1.0]).tolist()
+    [2.0, 2.0]
+    """
+    return Line(_nonzero("direction", direction))
+
+
+class Everywhere(Unbounded):
+    def projection(self, theta: Array) -> Array:
+        return theta
+
+    @property
+    def inradius(self) -> float:
         return np.inf
 
 
@@ -325,11 +385,11 @@ def everywhere() -> Domain:
     return Everywhere()
 
 
-def _normal(normal: Any) -> np.ndarray:
-    normal = _checks.numbers("normal", normal, ndim=1)
-    if not np.any(normal):
-        raise ValueError("normal must not be zero; got zeros.")
-    return normal
+def _nonzero(name: str, vector: Any) -> np.ndarray:
+    vector = _checks.numbers(name, vector, ndim=1)
+    if not np.any(vector):
+        raise ValueError(f"{name} must not be zero; got zeros.")
+    return vector
 
 
 def _fitted(name: str, value: np.ndarray, parameters: int) -> np.ndarray:
