@@ -19,7 +19,9 @@ from performative.learners.lazy_sgd import LazySGD
 from performative.learners.learner import Learner
 from performative.learners.rgd import RGD
 from performative.learners.rrm import RRM
-from performative.theory import greedy_sgd, lazy_sgd, rgd, rrm
+from performative.learners.zgd import ZGD
+from performative.learners.zgd2 import ZGD2
+from performative.theory import greedy_sgd, lazy_sgd, rgd, rrm, zgd, zgd2
 from performative.theory.case import Case, Infeasible
 from performative.world.constants import Constants
 from performative.world.world import World
@@ -29,13 +31,17 @@ FILES: dict[type[Learner], ModuleType] = {
     RGD: rgd,
     GreedySGD: greedy_sgd,
     LazySGD: lazy_sgd,
+    ZGD2: zgd2,
+    ZGD: zgd,
 }
-"""Where the bounds of a learner are: `paper(case)`, and `errors(case)` for the sharper kinds."""
+"""Where the bounds of a learner are: `paper(case)`, and for the sharper kinds `errors(case)` where the
+target is stable, `tight(case)` where it is optimal."""
 
 KINDS = {
     "paper": "paper",
     "recursion": "errors",
     "second_order": "errors",
+    "tight": "tight",
 }
 
 
@@ -55,7 +61,8 @@ def bound(
         start: θ_1; the domain's centre unless given, as in `pp.simulate`.
         kind: "paper" is the theorem with all the constants of its proof; "recursion" follows the
             proof's inequality from round to round, for any steps and numbers of samples;
-            "second_order" adds that the risk is nearly flat at the target.
+            "second_order" adds that the risk is nearly flat at the target; "tight", for ZGD2 and ZGD,
+            is the theorem's proof without the bound F on the loss.
         constants: others than the world's own, such as `pp.theory.surrogates`.
 
     Returns:
@@ -103,7 +110,7 @@ def _values(file: ModuleType, kind: str, case: Case) -> np.ndarray:
     if not hasattr(file, KINDS[kind]):
         raise Infeasible(f"there is no bound of kind {kind!r} for this learner")
     found = getattr(file, KINDS[kind])(case)
-    if kind == "paper":
+    if kind in ("paper", "tight"):
         return found
     return case.first_order(found) if kind == "recursion" else case.second_order(found)
 
