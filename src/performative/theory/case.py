@@ -17,12 +17,10 @@ from performative.learners.learner import Learner
 from performative.simulation.engine import check_starts, problem_of
 from performative.targets.optimal import optimal_points
 from performative.targets.stable import stable_points
-from performative.world.constants import Constant, Constants
+from performative.world.constants import Constant, Constants, least_trusted
 from performative.world.world import World
 
 Array = Any
-
-WORST = ("rigorous", "computed", "surrogate")
 
 
 class Infeasible(Exception):
@@ -135,8 +133,7 @@ class Case:
     @property
     def trust(self) -> str:
         """The least trustworthy kind among the constants that were used."""
-        kinds = [constant.kind for constant in self.used.values()]
-        return max(kinds, key=WORST.index, default="rigorous")
+        return least_trusted(self.used.values())
 
 
 def _all_solved(points: xr.DataArray) -> xr.DataArray:

@@ -7,6 +7,7 @@ A constant is *rigorous* (it bounds what it should, over the whole domain and al
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -17,6 +18,7 @@ from performative._precision import double
 from performative.world.distributions import Distribution, Empirical, Gaussian, Mixture, Noise
 from performative.world.domains import Domain
 from performative.world.losses import Loss, Margin, Squared, logistic_link
+from performative.world.measured import Measured
 from performative.world.responses import Lagged, Location, LocationScale, Response
 from performative.world.rigorous import Bounds, LabelledSquared, SignedSquared, bounds_of
 
@@ -35,6 +37,23 @@ class Constant(NamedTuple):
 
 
 UNKNOWN = Constant(float(np.inf), "surrogate", "not known for this loss and response")
+TRUST = ("rigorous", "computed", "surrogate")
+
+
+def least_trusted(constants: Iterable[Constant]) -> str:
+    """The kind of what is made of several constants."""
+    return max((constant.kind for constant in constants), key=TRUST.index, default=TRUST[0])
+
+
+def _unknown(world: World) -> Constant:
+    if np.isfinite(world.domain.diameter):
+        return UNKNOWN
+    return UNKNOWN._replace(why="not bounded on an unbounded domain")
+
+
+def _times(rounds: np.ndarray, factor: float) -> np.ndarray:
+    """A product over rounds, where nothing times infinity is nothing."""
+    return np.where(rounds > 0, np.maximum(rounds, 1e-300) * factor, 0.0)
 
 
 class Constants:
@@ -57,66 +76,117 @@ class Constants:
         """What is proved for this loss and response; None if nothing is."""
         return bounds_of(self.world)
 
-    def _constant(self, name: str, why: str) -> Constant:
-        value = np.inf if self.bounds is None else float(getattr(self.bounds, name)())
-        return self._rigorous(value, why)
+    @functools.cached_property
+    def measured(self) -> Measured | None:
+        """What is found numerically instead."""
+        return Measured.of(self.world)
 
-    def _rigorous(self, value: float, why: str) -> Constant:
+    def _proved(self, value: float, why: str) -> Constant:
         if not np.isfinite(value):
-            return UNKNOWN
+            return _unknown(self.world)
         kind = "surrogate" if self.world.rung == "monte carlo" else "rigorous"
         return Constant(float(value), kind, why)
+
+    def _found(self, name: str) -> Constant:
+        value = np.nan if self.measured is None else float(getattr(self.measured, name)())
+        if self.measured is None or not np.isfinite(value):
+            return _unknown(self.world)
+        exact = self.world.rung != "monte carlo" and self.world.pathwise
+        return Constant(value, "computed" if exact else "surrogate", self.measured.where)
+
+    def _either(self, name: str, why: str) -> Constant:
+        """A constant from what is proved, else from what was found."""
+        if self.bounds is None:
+            return self._found(name)
+        return self._proved(getattr(self.bounds, name)(), why)
 
     @functools.cached_property
     def sensitivity(self) -> Constant:
         """ε of the response."""
-        return UNKNOWN if self.world.map is not None else response_sensitivity(self.world.response)
+        world = self.world
+        known = response_sensitivity(world.response) if world.map is None else UNKNOWN
+        if known is not UNKNOWN:
+            return known
+        t, response = (1 + world.rounds) // 2, world.response
+        at = world.at(t).distribution if response is None else response.at
+        found = _paired_sensitivity(at, world.dimension, world.parameters, world.domain)
+        return found if response is not None else found._replace(why=f"{found.why}, in round {t}")
 
     @functools.cached_property
     def strong_convexity(self) -> Constant:
         """μ of the risk in θ, for all data that the world can bring about."""
-        return strong_convexity(self.world)
+        known = strong_convexity(self.world)
+        if known.value > 0:
+            return known
+        found = self._found("strong_convexity")
+        return known if found.value == np.inf else found
 
     @functools.cached_property
     def smoothness(self) -> Constant:
         """β_θ: how far the gradient moves per unit by which the model judged moves."""
         if is_distance(self.world.loss):
             return Constant(1.0 + float(self.world.loss.l2), "rigorous", "squared loss")
-        return self._constant("smoothness", "second moment of the data")
+        return self._either("smoothness", "second moment of the data")
 
     @functools.cached_property
     def data_smoothness(self) -> Constant:
         """β_z: how far E ∇ℓ moves per unit by which the data move."""
         if is_distance(self.world.loss):
             return Constant(1.0, "rigorous", "squared loss")
-        return self._constant("data_smoothness", "data that only move")
+        if self.bounds is not None:
+            return self._proved(self.bounds.data_smoothness(), "data that only move")
+        found, per_unit = self._found("coupling"), self.sensitivity
+        if found.value == np.inf or not 0 < per_unit.value < np.inf:
+            return _unknown(self.world)
+        kind = found.kind if per_unit.kind == "rigorous" else "surrogate"
+        return Constant(found.value / per_unit.value, kind, f"ε β_z, {found.why}, over ε")
 
     @functools.cached_property
     def lipschitz(self) -> Constant:
         """L: the largest ‖∇PR_t‖ over the domain and all rounds."""
-        return self._constant("lipschitz", "moments of the data over the whole domain")
+        return self._either("lipschitz", "moments of the data over the whole domain")
+
+    @functools.cached_property
+    def lipschitz_judged(self) -> Constant:
+        """L_θ of Lemma A.5: the largest gradient of DPR_t in the model judged."""
+        return self._either("lipschitz_judged", "moments of the data over the whole domain")
+
+    @functools.cached_property
+    def lipschitz_data(self) -> Constant:
+        """L_z of Lemma A.5: how far E ℓ moves per unit by which the data move."""
+        if self.bounds is None:
+            return _unknown(self.world)
+        return self._proved(self.bounds.lipschitz_data(), "data that only move")
+
+    @functools.cached_property
+    def lipschitz_rounds(self) -> np.ndarray:
+        """L_t = (1−α_t) ε L_z + L_θ of every round, Lemma A.5."""
+        responding = _times(1.0 - self.world.alphas, self.sensitivity.value)
+        return _times(responding, self.lipschitz_data.value) + self.lipschitz_judged.value
 
     @functools.cached_property
     def noise(self) -> Constant:
         """σ² of E‖∇ℓ(z, θ)‖² ≤ σ² + C_V²‖θ − θ*‖²."""
-        value = np.inf if self.bounds is None else self.bounds.noise()[0]
-        return self._rigorous(value, "moments of the data over the whole domain")
+        if self.bounds is None:
+            return self._found("noise")
+        return self._proved(self.bounds.noise()[0], "moments of the data over the whole domain")
 
     @functools.cached_property
     def noise_growth(self) -> Constant:
         """C_V of E‖∇ℓ(z, θ)‖² ≤ σ² + C_V²‖θ − θ*‖²."""
-        value = np.inf if self.bounds is None else self.bounds.noise()[1]
-        return self._rigorous(value, "moments of the data over the whole domain")
+        if self.bounds is None:
+            return self.noise._replace(value=0.0) if self.noise.value < np.inf else self.noise
+        return self._proved(self.bounds.noise()[1], "moments of the data over the whole domain")
 
     @functools.cached_property
     def loss_scale(self) -> Constant:
         """F: the largest root mean square of the loss, √E ℓ², which the theorems need no more than."""
-        return self._constant("loss_scale", "root mean square of the loss, sup √E ℓ²")
+        return self._either("loss_scale", "root mean square of the loss, sup √E ℓ²")
 
     @functools.cached_property
     def risk_smoothness(self) -> Constant:
         """The largest ‖∇²PR_t‖ over the domain and all rounds."""
-        return self._constant("risk_smoothness", "curvature through the loss and the data")
+        return self._either("risk_smoothness", "curvature through the loss and the data")
 
     @functools.cached_property
     def risk_convexities(self) -> np.ndarray:
@@ -132,11 +202,15 @@ class Constants:
     @functools.cached_property
     def _convexities(self) -> tuple[np.ndarray, str, str]:
         if isinstance(self.bounds, SignedSquared):
-            return self.bounds.risk_convexities(), "rigorous", "curvature of a quadratic risk"
+            exact = self._proved(0.0, "curvature of a quadratic risk")
+            return self.bounds.risk_convexities(), exact.kind, exact.why
         if self.bounds is None:
-            return np.full(self.world.rounds, -np.inf), UNKNOWN.kind, UNKNOWN.why
-        values, kind = monotonicity(self.world, times=2.0)
-        return values, kind, "μ − 2(1−α) ε β_z, Proposition 5.1"
+            found = self._found("risk_convexity")
+            least = -np.inf if found.value == np.inf else found.value
+            return np.full(self.world.rounds, least), found.kind, found.why
+        values = self.strong_convexity.value - 2.0 * self.coupling
+        used = (self.strong_convexity, self.sensitivity, self.data_smoothness)
+        return values, least_trusted(used), "μ − 2(1−α) ε β_z, Proposition 5.1"
 
     @functools.cached_property
     def diameter(self) -> Constant:
@@ -157,10 +231,9 @@ class Constants:
     def coupling(self) -> np.ndarray:
         """(1−α_t) ε β_z of every round: how far the gradient follows the deployed model."""
         responding = 1.0 - self.world.alphas
-        strength = 0.0
-        if np.any(responding > 0) and self.sensitivity.value > 0:
-            strength = self.sensitivity.value * self.data_smoothness.value
-        return np.where(responding > 0, np.maximum(responding, 1e-300) * strength, 0.0)
+        if not np.any(responding > 0) or self.sensitivity.value == 0:
+            return np.zeros(self.world.rounds)
+        return _times(responding, self.sensitivity.value * self.data_smoothness.value)
 
     @functools.cached_property
     def contraction(self) -> np.ndarray:
@@ -269,17 +342,33 @@ def sensitivity(
     _checks.instance("response", response, Response, "a response (pp.responses.…)")
     _checks.instance("domain", domain, Domain, "a domain (pp.domains.…)")
     n, pairs = _checks.integer("n", n, low=2), _checks.integer("pairs", pairs, low=1)
+    seed = _checks.integer("seed", seed, low=0)
     response = response.for_loss(Squared(False, False, False, np.zeros(())))  # rows as they are
     parameters = response.parameters or response.dimension
-    rng = np.random.default_rng(_checks.integer("seed", seed, low=0))
+    return _paired_sensitivity(
+        response.at, response.dimension, parameters, domain, n=n, pairs=pairs, seed=seed
+    )
+
+
+@double
+def _paired_sensitivity(
+    at: Callable[[Array], Distribution],
+    dimension: int,
+    parameters: int,
+    domain: Domain,
+    n: int = 4096,
+    pairs: int = 64,
+    seed: int = 0,
+) -> Constant:
+    rng = np.random.default_rng(seed)
     ends = domain.draw(rng, 2 * pairs, parameters)
     first, second = ends[:pairs], ends[pairs:]
     near = np.arange(pairs) % 2 == 0
     second = np.where(near[:, None], first + 0.01 * (second - first), second)
-    noise = Noise.draw(jax.random.key(seed), n, response.dimension)
+    noise = Noise.draw(jax.random.key(seed), n, dimension)
 
     def ratio(here: Array, there: Array) -> Array:
-        gap = response.at(here).rows(noise) - response.at(there).rows(noise)
+        gap = at(here).rows(noise) - at(there).rows(noise)
         return jax.numpy.mean(jax.numpy.linalg.norm(gap, axis=1)), jax.numpy.linalg.norm(
             here - there
         )
