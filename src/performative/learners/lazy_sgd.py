@@ -12,7 +12,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-import jax
 import numpy as np
 
 from performative import _checks
@@ -62,12 +61,11 @@ class LazySGD(Learner):
         return state[None]
 
     def update(self, state: Array, feedback: Any) -> Array:
-        slope = jax.grad(feedback.loss.value, argnums=1)
-        first = self.first[feedback.round - 1]
+        loss, domain, first = feedback.loss, feedback.domain, self.first[feedback.round - 1]
 
         def descend(model: Array, row: Array, j: Array) -> Array:
             step = self.step[first + j - 1]
-            return feedback.domain.projection(model - step * slope(row, model))
+            return domain.projection(model - step * loss.gradient(row, model))
 
         return feedback.fold(descend, state)
 

@@ -1,6 +1,7 @@
 r"""Repeated gradient descent, section 4.1 of the paper: one step on what the last model brought about.
 
-$$\theta_{t+1} = \Pi_\Theta\big(\theta_t - \eta_t\, E_{z\sim D_t(\theta_t)}\nabla\ell(z, \theta_t)\big) \tag{RGD}$$
+$$\theta_{t+1} = \Pi_\Theta\big(\theta_t - \eta_t\, E_{z\sim D_t(\theta_t)}\nabla\ell(z, \theta_t)\big)
+\tag{RGD}$$
 
 The step of Theorem 4.1 follows α_t: the more of the data is exogenous, the longer it is.
 """

@@ -38,7 +38,6 @@ from performative.learners.learner import Learner
 from performative.simulation.run import TARGETS, Record, Run
 from performative.targets.points import Finder, warn_of_flags
 from performative.world.constants import Constants
-from performative.world.distributions import Noise
 from performative.world.rounds import Round
 from performative.world.world import LANES, World
 

@@ -37,6 +37,10 @@ class Loss(eqx.Module):
         """ℓ(z, θ) of one row; pure, to be traced."""
         raise NotImplementedError
 
+    def gradient(self, row: Array, theta: Array) -> Array:
+        """∇_θ ℓ(z, θ) of one row; pure, to be traced."""
+        return jax.grad(self.value, argnums=1)(row, theta)
+
     def penalty(self, theta: Array) -> Array:
         """The part of the loss that does not depend on the row."""
         penalised = theta[:-1] if self.intercept and not self.penalise_intercept else theta
@@ -88,6 +92,10 @@ class Margin(Loss):
 
     def value(self, row: Array, theta: Array) -> Array:
         return self.link(0, self.margins(row, theta)) + self.penalty(theta)
+
+    def gradient(self, row: Array, theta: Array) -> Array:
+        margin, direction = jax.value_and_grad(self.margins, argnums=1)(row, theta)
+        return self.link(1, margin) * direction + jax.grad(self.penalty)(theta)
 
     def margins(self, rows: Array, theta: Array) -> Array:
         """u of one row, or of many."""
