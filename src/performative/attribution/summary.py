@@ -8,9 +8,10 @@ knows neither where rows come from nor what is estimated from it.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,41 +41,52 @@ class Summary:
 
     Coordinates along `cell`: `round` (1 … T in the order of time), `round_label` (as the log had
     it), `arm`, `deployed` (the model's id); a round and an arm name one cell. Cells are ordered by
-    round, then arm. Variables, with those of the second part only where the log has what they need:
+    round, then arm. Summaries of rows have `round_key`, by which rounds are in order, too.
 
-    | variable | dimensions | what it is |
-    | --- | --- | --- |
-    | `rows` | cell | number of rows |
-    | `count` | cell | effective number of rows, (Σw)²/Σw²: that of rows where there are no weights |
-    | `mean` | cell, feature | mean of every feature; a level of a category is a feature `col=level` |
-    | `covariance` | cell, feature, feature2 | within the cell, divisor n−1, so that `covariance / count` is the covariance of the mean; up to 50 features |
-    | `variance` | cell, feature | its diagonal |
-    | `weight` | cell | Σw, where rows have weights; else `rows` |
-    | | | |
-    | `theta` | model, parameter | weights; a parameter is the name of a feature, or `intercept`, last. Coordinates along `model`: `trained_through`, `role`, `perturbation_of` (texts, empty where not given). Models that were never deployed may be among them. Without weights there is no `theta`: version mode |
-    | `contrast_variance` | cell | Var of (θ_deployed − θ̄_t)ᵀx, more than 50 features only |
-    | `bucket_count` | cell, bucket | Σw of the units of each of 40 buckets |
-    | `bucket_sum` | cell, bucket, feature | Σw (x − `mean` of the cell): without bucket b the mean is mean − bucket_sum[b] / (weight − bucket_count[b]) |
-    | `gradient` | cell, parameter | mean of ∇ℓ(z, θ_ref), penalty included |
-    | `gradient_covariance` | cell, parameter, parameter2 | within the cell, divisor n−1 |
-    | `hessian` | cell, parameter, parameter2 | mean of ∇²ℓ(z, θ_ref), penalty included |
-    | `bucket_gradient` | cell, bucket, parameter | as `bucket_sum` |
-    | `reference` | parameter | θ_ref: the mean of the deployed models unless given |
-    | `loss` | cell, slot | mean of ℓ(z, θ_j) of the j-th model of the cell's round, own or other |
-    | `loss_covariance` | cell, slot, slot2 | within the cell, divisor n−1 |
-    | `bucket_loss` | cell, bucket, slot | as `bucket_sum` |
-    | `slot_model` | cell, slot | which model that is, empty where the round has fewer |
-    | `outcome_count` | cell | rows whose outcome is not null |
-    | `outcome_mean`, `outcome_variance` | cell | over those rows; 0 and 1 for logistic loss |
-    | `bucket_outcome_count`, `bucket_outcome_sum` | cell, bucket | Σw of those, Σw (y − `outcome_mean`) |
-    | `tau_sums` | cell, term | sums of r², r e, r² e², r³ e, r⁴ over those rows with r = f_deployed(x) − f̄(x), e = y − ŷ(x), ŷ least squares per round on x alone, f the prediction (a probability for logistic loss) |
-    | `bucket_tau` | cell, bucket, term | the first two of them |
-    | `score_mean`, `score_variance` | cell | of the logged score |
+    Always there:
+
+    - `rows`, `count`, `weight` (cell): the number of rows; the effective number (Σw)²/Σw²; Σw. All
+      three are equal where rows have no weights.
+    - `mean` (cell, feature); a level of a category is a feature `column=level`.
+    - `covariance` (cell, feature, feature2), of up to 50 features, and `variance` (cell, feature):
+      within the cell, divisor n−1, so that covariance / count is the covariance of the mean.
+
+    Where the models' weights are known (else it is a log of versions):
+
+    - `theta` (model, parameter): a parameter is the name of a feature or, last, `intercept`. Models
+      that were never deployed may be among them. Along `model`: `trained_through`, `role`,
+      `perturbation_of`, texts, empty where not given.
+    - `contrast_variance` (cell): Var of (θ_deployed − θ̄_t)ᵀx, for more than 50 features only.
+
+    Where units are named:
+
+    - `bucket_count` (cell, bucket): Σw of the units of each of 40 buckets.
+    - `bucket_sum` (cell, bucket, feature): Σw (x − `mean` of the cell), so that the mean without
+      bucket b is mean − bucket_sum[b] / (weight − bucket_count[b]). Likewise `bucket_gradient`,
+      `bucket_loss`, `bucket_outcome_sum` (with `bucket_outcome_count`) below.
+
+    Where a loss was declared:
+
+    - `gradient` (cell, parameter), `hessian` (cell, parameter, parameter2): means of ∇ℓ(z, θ_ref)
+      and ∇²ℓ(z, θ_ref), penalty included; `gradient_covariance`, as `covariance`.
+    - `reference` (parameter): θ_ref, the mean of the deployed models unless `like` gives one.
+    - `loss` (cell, slot), `loss_covariance` (cell, slot, slot2): of ℓ(z, θ_j) for the models of the
+      cell's round, own and other; `slot_model` (cell, slot) names them, empty where there are fewer.
+
+    Where there is an outcome, over the rows that have one:
+
+    - `outcome_count`, `outcome_mean`, `outcome_variance` (cell); 0 and 1 for the logistic loss.
+    - `tau_sums` (cell, term): sums of r², r e, r² e², r³ e, r⁴, where r = f_deployed(x) − f̄(x),
+      e = y − ŷ(x), ŷ least squares per round on x alone, f the prediction θᵀx + b (its probability
+      for the logistic loss), f̄ its mean over the round's arms; `bucket_tau` (cell, bucket, term2):
+      the first two of them.
+
+    `score_count`, `score_mean`, `score_variance` (cell): of a logged score.
 
     `data.attrs`: `assignment` (as declared), `immutable` (features), `loss` (None where not
-    declared), `l2`, `signed`, `labelled` (an outcome is the loss's label), `every`, `warnings`
-    (sentences), `units` (how many different ones, approximately; 0 without a unit column),
-    `fingerprint` (of the data's size, columns and sums).
+    declared), `l2`, `signed`, `labelled` (an outcome is the loss's label), `every`, `levels` of
+    categories (the first is the one left out), `warnings` (sentences), `units` (how many different
+    ones, about; 0 without a unit column), `fingerprint` (changes when rows, columns or cells do).
     """
 
     def __init__(self, data: xr.Dataset):
@@ -232,6 +244,7 @@ def attributes(**declared: Any) -> dict[str, Any]:
         "labelled": False,
         "every": None,
         "warnings": [],
+        "levels": {},
         "units": 0,
         "fingerprint": "",
     }
@@ -263,6 +276,18 @@ def with_models(
     return data
 
 
+def fingerprint(data: xr.Dataset) -> str:
+    """A short name of a log: changes when its rows, columns or cells do."""
+    digest = hashlib.sha256()
+    for name in ("round_label", "arm", "deployed", "feature"):
+        digest.update("\0".join(data[name].values.tolist()).encode())
+    digest.update(data["rows"].values.astype(np.int64).tobytes())
+    for name in ("mean", "variance"):
+        rounded = np.char.mod("%.6e", data[name].values)  # engines add up in different orders
+        digest.update("\0".join(rounded.ravel().tolist()).encode())
+    return digest.hexdigest()[:16]
+
+
 def ordered(data: xr.Dataset) -> xr.Dataset:
     """Cells by round, then arm."""
     keys = np.lexsort((data["deployed"].values, data["arm"].values, data["round"].values))
@@ -275,3 +300,107 @@ def _texts(values: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 def _numbered(stem: str, count: int) -> list[str]:
     return [f"{stem}{k + 1}" for k in range(count)]
+
+
+def summarize(
+    log: Any,
+    *,
+    models: Any = None,
+    every: str | None = None,
+    features: Iterable[str] | None = None,
+    assignment: str | None = None,
+    immutable: Iterable[str] | None = None,
+    loss: str | None = None,
+    l2: float = 0.0,
+    signed: bool = False,
+    round: str | None = None,
+    model: str | None = None,
+    arm: str | None = None,
+    unit: str | None = None,
+    outcome: str | None = None,
+    score: str | None = None,
+    weight: str | None = None,
+    like: Summary | None = None,
+) -> Summary:
+    """The sufficient statistics of a deployment log; rows stay where they are.
+
+    A row of the log is one served prediction: when (`round`), by which model (`model`), and the
+    features of whoever it was for. All numbers beside the columns named below are features, unless
+    `features` are listed; a column of texts becomes one feature for each of its levels but the most
+    frequent (at most 30).
+
+    Args:
+        log: a path (Parquet, CSV), a table (pandas, Polars, Arrow, a dict of columns), a DuckDB
+            relation, an Ibis table; or a `Summary`, or the path of a saved one.
+        models: the same, with a row for each model: `model`, a weight for each feature, perhaps
+            `intercept`, `trained_through`, `role` (baseline or holdout), `perturbation_of`.
+        every: the length of a round where rounds are timestamps: 1w, 2d, 6h, 1mo, …
+        assignment: how rows got their model: "units" (drawn at random), "coin-flip" (one model at a
+            time, drawn at random), "schedule", or "none" (nobody can say).
+        immutable: features that no model can move: the negative control.
+        loss, l2: "squared" or "logistic", and its penalty ½ l2 ‖θ‖².
+        signed: rows are z = yx. With an outcome column, features are multiplied by it (as −1, 1).
+        round, model, arm, unit, outcome, score, weight: names of columns, where they differ from
+            these words.
+        like: an earlier summary of the same log; its features, levels, θ_ref and declarations are
+            used, so that the two can be added.
+
+    >>> import numpy as np
+    >>> log = {"round": np.repeat([1, 2], 100), "model": np.tile(["old", "new"], 100),
+    ...        "balance": np.arange(200.0)}
+    >>> summary = summarize(log, assignment="units")
+    >>> summary.data["mean"].values.ravel()
+    array([ 50.,  49., 150., 149.])
+    """
+    given = {"assignment": assignment, "immutable": immutable}
+    given = {name: value for name, value in given.items() if value is not None}
+    if isinstance(log, (str, os.PathLike)) and str(log).endswith(".nc"):
+        log = Summary.load(log)
+    if isinstance(log, Summary):
+        return _declared_anew(log, given)
+    from performative.attribution import log as logs
+    from performative.attribution.aggregate import aggregate
+
+    reference, levels = None, None
+    if like is not None:
+        attrs = _checks.instance("like", like, Summary, "a Summary").data.attrs
+        features, levels, every = like.features, attrs["levels"], attrs["every"]
+        given = {"assignment": attrs["assignment"], "immutable": attrs["immutable"]} | given
+        loss, l2, signed = attrs["loss"], attrs["l2"], attrs["signed"]
+        if "reference" in like.data:
+            names = like.data["parameter"].values.tolist()
+            reference = dict(zip(names, like.data["reference"].values.tolist(), strict=True))
+    if loss is not None:
+        _checks.choice("loss", loss, LOSSES)
+    l2 = _checks.number("l2", l2, low=0.0)
+    named = {"round": round, "model": model, "arm": arm, "unit": unit}
+    named |= {"outcome": outcome, "score": score, "weight": weight}
+    read = logs.read(
+        log, models=models, every=every, features=features, signed=signed, levels=levels, **named
+    )
+    if read.models is not None:
+        logs.check_intercept(read, loss, signed)
+    given["immutable"] = logs.immutable(given.get("immutable", ()), read.features)
+    data = aggregate(
+        read,
+        loss=loss,
+        l2=l2,
+        signed=bool(signed),
+        reference=reference,
+        fixed=like is not None,
+        **given,
+    )
+    return Summary(data)
+
+
+def _declared_anew(summary: Summary, given: dict[str, Any]) -> Summary:
+    """The same numbers under other declarations."""
+    from performative.attribution import log as logs
+
+    if "immutable" in given:
+        given["immutable"] = logs.immutable(given["immutable"], summary.features)
+    if "assignment" in given:
+        _checks.choice("assignment", given["assignment"], ASSIGNMENTS)
+    data = summary.data.copy()
+    data.attrs = data.attrs | given
+    return Summary(data)
