@@ -30,6 +30,7 @@ def run(name: str, folder: Path, rounds: int) -> str:
 
 def test_every_example_is_run_here():
     tested = {"plot_quickstart", "plot_divergence", "plot_by_hand", "plot_your_own_world"}
+    tested |= {"plot_landscape"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {*tested, "sweep_with_dask"}
 
 
@@ -59,3 +60,10 @@ def test_sweep_with_dask(tmp_path):
     printed = run("sweep_with_dask", tmp_path, rounds=40)
     gap = float(printed.splitlines()[0].split()[-1])
     assert gap <= 1e-12
+
+
+def test_landscape(tmp_path):
+    printed = run("plot_landscape", tmp_path, rounds=12).splitlines()
+    stable, optimal = (float(line.split("risk ")[1]) for line in printed[:2])
+    assert optimal < stable
+    assert "1.666" in printed[2]

@@ -36,6 +36,7 @@ _ROOMS = {
     "learners": "performative.learners",
     "worlds": "performative.worlds",
     "plots": "performative.plots",
+    "landscape": "performative.landscape",
     "testing": "performative.testing",
     "theory": "performative.theory",
 }

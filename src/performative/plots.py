@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import xarray as xr
+from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -269,10 +271,10 @@ def keep_data(table: xr.Dataset, path: Path) -> Path:
     return _whole(path, lambda draft: draft.write_bytes(table.to_netcdf(engine="h5netcdf")))
 
 
-def keep_picture(figure: Figure, folder: Path, name: str) -> list[Path]:
+def keep_picture(figure: Figure, folder: Path, name: str, dpi: int = 300) -> list[Path]:
     """Write a figure as PNG and PDF, each file whole or not at all."""
     writers: dict[str, Callable[[Path], Any]] = {
-        "png": lambda path: figure.savefig(path, dpi=300, format="png"),
+        "png": lambda path: figure.savefig(path, dpi=dpi, format="png"),
         "pdf": lambda path: figure.savefig(path, format="pdf", metadata={"CreationDate": None}),
     }
     return [_whole(folder / f"{name}.{ending}", write) for ending, write in writers.items()]
@@ -515,3 +517,105 @@ def _finish(figure: Picture, axes: Any, handles: list[Any]) -> None:
             handlelength=1.6,
             columnspacing=1.2,
         )
+
+
+# The landscape of a round
+
+
+def landscape(source: Any, run: Run | None = None, **options: Any) -> Any:
+    """The landscape DPR(θ, θ′) of a round, and beneath it the risk along its diagonal.
+
+    Across: the deployed model θ′, which shapes the data. Up: the model θ that is judged on them; the
+    darker, the better. The curve of the best answers crosses the diagonal at the stable points; the
+    optimal point is where the diagonal is lowest. A run is drawn as steps: up to what its learner
+    made of the data, across to deploying it.
+
+    Args:
+        source: a world, or the Dataset of `pp.landscape.measure`.
+        run: whose path is drawn, for a world.
+        options: for a world, what `pp.landscape.measure` takes, such as t, direction and reach.
+
+    Returns:
+        The figure, which has `savefig`.
+
+    >>> import performative as pp
+    >>> figure = pp.plots.landscape(pp.worlds.gaussian_mean(rounds=1), points=21)
+    >>> len(figure.axes)
+    2
+    """
+    if isinstance(source, xr.Dataset):
+        seen = source
+        if "decoupled_risk" not in seen:
+            raise TypeError("source must be a world or the Dataset of pp.landscape.measure.")
+    else:
+        from performative.landscape import measure
+
+        seen = measure(source, run=run, **options)
+    figure = Picture(figsize=(WIDTH, 4.4), dpi=100, layout="constrained")
+    FigureCanvasAgg(figure)
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3.0, 1.0))
+    _draw_sheet(above, seen)
+    _draw_diagonal(below, seen)
+    _finish(figure, [above, below], above.get_legend_handles_labels()[0])
+    return figure
+
+
+def _draw_sheet(axis: Axes, seen: xr.Dataset) -> None:
+    places, sheet = seen["deployed"].values, seen["decoupled_risk"].values.T
+    # Equal shares of the area for each shade: a few steep corners would else take them all.
+    levels = np.unique(np.quantile(sheet, np.linspace(0.0, 1.0, 15)))
+    if len(levels) > 2:
+        shades = Normalize(0, len(levels) - 2)
+        colours = colormaps["Blues_r"](0.25 + 0.75 * shades(np.arange(len(levels) - 1)))
+        axis.contourf(places, places, sheet, levels=levels, colors=colours)
+    axis.plot(places, places, color="0.25", lw=0.8, ls="--", label=r"$\theta=\theta'$")
+    answers = _broken(places, seen["best_response"].values)
+    axis.plot(places, answers, color=COLOURS[1], lw=1.4, label="best answer")
+    if "path" in seen:
+        _draw_steps(axis, seen["path"].values, str(seen["path"].attrs.get("learner", "run")))
+    for name, marker in (("stable", "s"), ("optimal", "D")):
+        spots = seen[name].values
+        _mark(axis, name, spots, spots, marker)
+    axis.set_xlim(places[0], places[-1])
+    axis.set_ylim(places[0], places[-1])
+    axis.set_ylabel(r"judged model $\theta$")
+    axis.set_title(r"$\mathrm{DPR}_t(\theta, \theta')$, darker is lower", fontsize=FONT)
+
+
+def _draw_steps(axis: Axes, path: np.ndarray, learner: str) -> None:
+    """From the diagonal up to the next model, and across to its deployment."""
+    shown = path[:POINTS]
+    corners = np.repeat(shown, 2)
+    axis.plot(corners[:-1], corners[1:], color="k", lw=0.7, label=learner)
+    axis.plot(shown[0], shown[0], "o", ms=4, mfc="w", mec="k", mew=0.8, zorder=5)
+
+
+def _draw_diagonal(axis: Axes, seen: xr.Dataset) -> None:
+    places, risk = seen["deployed"].values, seen["risk"].values
+    axis.plot(places, risk, color="0.25", lw=1.0)
+    for name, marker in (("stable", "s"), ("optimal", "D")):
+        spots = seen[name].values
+        _mark(axis, name, spots, np.interp(spots, places, risk), marker)
+    axis.margins(y=0.15)
+    symbol = r"\theta'" if seen.sizes["parameter"] == 1 else "w"
+    axis.set_xlabel(f"deployed model ${symbol}$, round {seen.attrs['t']:,}")
+    axis.set_ylabel(r"$\mathrm{PR}_t$")
+
+
+def _mark(axis: Axes, name: str, across: np.ndarray, up: np.ndarray, marker: str) -> None:
+    """Points of one kind; a whole stretch of them is a line."""
+    colour, size = {"stable": (COLOURS[4], 7.0), "optimal": (COLOURS[3], 4.2)}[name]
+    label = rf"$\theta^{{\mathrm{{{SYMBOLS[name]}}}}}$, {name}"
+    if len(across) > 10:
+        axis.plot(across, up, color=colour, lw=3.0, alpha=0.8, zorder=3, label=label)
+    elif len(across):
+        axis.plot(
+            across, up, marker, color=colour, ms=size, mec="k", mew=0.6, zorder=6, label=label,
+            clip_on=False,
+        )  # fmt: skip
+
+
+def _broken(places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The curve with a gap wherever it jumps."""
+    jumps = np.abs(np.diff(values)) > 0.25 * (places[-1] - places[0])
+    return np.where(np.append(jumps, False), np.nan, values)
