@@ -17,6 +17,7 @@ from performative.simulation.engine import simulate
 from performative.simulation.sweep import sweep
 from performative.targets.regret import path_length
 from performative.targets.stable import stable_points
+from performative.world.constants import Constants
 from performative.world.world import World
 
 DRIFTS = ("random", "stationary")
@@ -232,7 +233,7 @@ def _contraction(settings: Settings, world: World, points: xr.DataArray) -> floa
     path, stable = run.deployed.values[0, :, 0], points.values
     before = np.linalg.norm(path[:-1] - stable[:-1], axis=1)
     after = np.linalg.norm(path[1:] - stable[:-1], axis=1)
-    allowed = theory.conditions(world).gamma[:-1] * before
+    allowed = Constants(world).contraction[:-1] * before
     # Both sides are known to rounding alone: nothing is asked of distances of that size.
     return float(np.max((after - 1e-13) / np.maximum(allowed, 1e-12)))
 
@@ -321,7 +322,7 @@ def bounds(settings: Settings, where: str) -> xr.Dataset:
         },
         attrs={
             **_attrs(settings, f"bounds, {where}", world),
-            "contraction": float(np.max(theory.conditions(world).gamma)),
+            "contraction": float(np.max(Constants(world).contraction)),
         },
     )
 

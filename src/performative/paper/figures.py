@@ -73,9 +73,11 @@ def bounds(table: xr.Dataset) -> Picture:
                 values = _finite(one["bound"].sel(kind=kind).values)
                 axis.plot(one["round"], values, color=colour, lw=0.9, ls=dash)
         axis.set_xscale("log")
-        plots.regret_axis(axis, here["regret"].values)
+        drawn = here.sel(b=[0.5, 1.0])
+        everything = np.append(drawn["regret"].values.ravel(), drawn["bound"].values.ravel())
+        linear = plots.regret_axis(axis, everything)
         axis.set_title(str(learner), fontsize=FONT)
-        _labels(axis, "horizon $T$", REGRET)
+        _labels(axis, "horizon $T$", REGRET + linear)
     handles = [
         Line2D([], [], color=colour, lw=1.4, label=f"regret, {schedule(b)}")
         for colour, b in zip(COLOURS, (0.5, 1.0), strict=False)

@@ -305,7 +305,8 @@ class _Workshop:
         identity = self._identity(drawing.part)
         if all(file.exists() for file in files) and self.ledger.has(f"figure {name}", identity):
             return files
-        files = plots.keep_picture(drawing.draw(tables[drawing.part]), self.job.out, name)
+        picture = drawing.draw(tables[drawing.part])
+        files = plots.keep_picture(picture, self.job.out, name, dpi=200)
         self.ledger.add(f"figure {name}", identity, 0.0)
         return files
 
