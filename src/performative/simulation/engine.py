@@ -35,6 +35,7 @@ from performative.learners.feedback import (
     check_kind,
 )
 from performative.learners.learner import Learner
+from performative.simulation.expected import expectation
 from performative.simulation.run import TARGETS, Record, Run
 from performative.targets.points import Finder, warn_of_flags
 from performative.world.constants import Constants
@@ -424,6 +425,7 @@ def simulate(
     *,
     against: Any = ("stable",),
     record: str = "auto",
+    expected: bool = False,
     checkpoint: str | os.PathLike | None = None,
     progress: bool | None = None,
 ) -> Run:
@@ -439,6 +441,10 @@ def simulate(
             named here is computed when it is asked for, if the deployed models were kept.
         record: "all" keeps every deployed model, "thin" some evenly spaced rounds, "regret" none;
             "auto" is "all" up to 256 MB, else "regret".
+        expected: instead of runs, the exact expectation over all runs, from a recursion of mean and
+            covariance: greedy SGD, lazy SGD and RRM on rows, for the squared loss on data that only
+            move, while no projection is active. It has one "run", no deployed models but their
+            mean, and says where the projection could matter.
         checkpoint: a file to save to on the way; if it is there already, the run goes on from it.
         progress: whether to show a bar after two seconds; None where somebody can see it.
 
@@ -454,7 +460,27 @@ def simulate(
     seed = _checks.integer("seed", seed, low=0)
     targets = check_targets(against)
     starts = check_starts(world, start, runs)
+    if expected and runs != 1:
+        raise ValueError(f"runs must be 1 with expected=True, which is about all runs; got {runs}.")
+    if expected:
+        return _expected(world, learner, starts, seed, targets, record, progress)
     return _simulate(world, learner, starts, seed, targets, record, checkpoint, progress)
+
+
+@double
+def _expected(
+    world: World,
+    learner: Learner,
+    starts: np.ndarray,
+    seed: int,
+    targets: tuple[str, ...],
+    *rest: Any,
+) -> Run:
+    prepared = learner.prepare(problem_of(world))
+    if not prepared.randomised:  # its own expectation
+        record, progress = rest
+        return _simulate(world, learner, starts, seed, targets, record, None, progress)
+    return expectation(world, prepared, starts[0], seed, targets)
 
 
 @double

@@ -167,6 +167,7 @@ class Record:
             "world": world.description,
             "learner": learner.name,
             "feedback": learner.feedback,
+            "random": int(learner.randomised),
             "rung": world.rung,
             "seed": seed,
             "record": self.mode,
@@ -208,6 +209,11 @@ class Run:
     @property
     def deployed(self) -> xr.DataArray:
         """What was deployed: (run, round, arm, parameter)."""
+        if "expected_deployed" in self.dataset:
+            raise ValueError(
+                "deployed models are not part of an expectation; dataset.expected_deployed is their "
+                "mean, and dataset.spread their mean squared distance from it."
+            )
         if "deployed" not in self.dataset:
             raise ValueError(
                 "deployed models were not kept in this run; simulate with record='all' or 'thin'."
@@ -241,6 +247,52 @@ class Run:
         kind = "cumulative" if cumulative else "per round"
         chosen = {key: self.dataset.attrs[key] for key in ("world", "learner", "rung", "seed")}
         return values.rename(f"{target}_regret").assign_attrs(**chosen, target=target, kind=kind)
+
+    def summary(
+        self,
+        target: str = "stable",
+        *,
+        arms: str = "mean",
+        cumulative: bool = True,
+        quantiles: Any = (0.05, 0.25, 0.5, 0.75, 0.95),
+    ) -> xr.Dataset:
+        """Regret over runs: `mean`, its `standard_error`, and `quantiles`, for every round.
+
+        The standard error of a single run is not known, and NaN, unless there is nothing random in
+        it.
+
+        Args:
+            target, arms, cumulative: as for `regret`.
+            quantiles: which, between 0 and 1.
+
+        >>> import performative as pp
+        >>> world = pp.worlds.quadratic(dim=2, rounds=3)
+        >>> run = pp.simulate(world, pp.learners.greedy_sgd(), runs=50)
+        >>> run.summary("stable", quantiles=[0.1, 0.9]).sizes["quantile"]
+        2
+        """
+        levels = _checks.numbers("quantiles", quantiles, ndim=1)
+        if np.any((levels < 0) | (levels > 1)):
+            raise ValueError(f"quantiles must be in [0, 1]; got {_checks.shown(quantiles)}.")
+        regret = self.regret(target, arms=arms, cumulative=cumulative)
+        runs = regret.sizes["run"]
+        if runs > 1:
+            error = regret.std("run", ddof=1) / np.sqrt(runs)
+        else:
+            certain = self.dataset.attrs.get("expected") or not self.dataset.attrs.get("random", 1)
+            error = xr.zeros_like(regret[0]) if certain else xr.full_like(regret[0], np.nan)
+        return xr.Dataset(
+            {
+                "mean": regret.mean("run"),
+                "standard_error": error.drop_vars("run", errors="ignore"),
+                "quantiles": (
+                    ("quantile", "round"),
+                    np.quantile(regret.values, levels, axis=0),
+                ),
+            },
+            coords={"quantile": levels},
+            attrs={**regret.attrs, "runs": runs},
+        )
 
     @staticmethod
     def _over_arms(each: np.ndarray, arms: str) -> np.ndarray:

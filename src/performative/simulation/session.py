@@ -175,7 +175,7 @@ def _as_run(world: World, deployed: np.ndarray, seed: int, feedback: str, start:
 class _ByHand:
     """What stands in a run's attributes where no learner of ours played."""
 
-    name = "by hand"
+    name, randomised = "by hand", True
 
     def __init__(self, feedback: str):
         self.feedback = feedback
