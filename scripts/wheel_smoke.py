@@ -33,6 +33,8 @@ assert run.regret("stable").sizes["round"] == 30
 run.save("run.nc")
 assert pp.load("run.nc").deployed.equals(run.deployed)
 pp.worlds.credit(rounds=2)  # its moments are package data
+from performative.report import page
+assert (page.FOLDER / "reproduction.html").exists(), "the report's template is package data"
 print("the wheel imports, simulates, saves and loads")
 """
 

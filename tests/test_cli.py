@@ -163,7 +163,7 @@ def test_init_writes_a_file_that_simulate_reads_and_never_overwrites(desk):
 
 def test_reproduce_makes_a_figure_judges_its_claims_and_says_where(desk):
     done = call("reproduce", "--quick", "--figures", "trajectories", "--runs", "2", "--out", "made")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "trajectories:" in done.stdout and "claims:" in done.stdout
     assert "report.html" in done.stdout
     assert (desk / "made" / "trajectories.png").stat().st_size > 10_000
@@ -172,7 +172,7 @@ def test_reproduce_makes_a_figure_judges_its_claims_and_says_where(desk):
 
 def test_reproduce_names_the_nearest_figure(desk):
     done = call("reproduce", "--figures", "stabilty")
-    assert done.returncode == 2 and "Did you mean 'stability'?" in done.stderr
+    assert done.exit_code == 2 and "Did you mean 'stability'?" in done.stderr
 
 
 def test_bench_hands_its_cases_on(desk, monkeypatch):
