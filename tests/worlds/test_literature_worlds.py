@@ -225,3 +225,11 @@ class TestStrategicClassification:
         x = rows[:, 0] + 0.3 * 0.7
         expected = np.logaddexp(0, -rows[:, 1] * (0.7 * x - 0.1)).mean() + 0.05 * 0.7**2
         assert world.risk(1, theta) == pytest.approx(expected, abs=1e-14)
+
+
+def test_a_mixture_that_responds_can_be_sampled_by_a_learner():
+    """Half of the rows from each group: at θ = 0 their means are −0.5 and 1, so 0.25 together."""
+    world = pp.worlds.two_groups(rounds=1)
+    rows = pp.Session(world, seed=0).deploy(np.zeros(1), feedback="samples", n=20_000)
+    error = rows.std() / np.sqrt(20_000)
+    assert rows.mean() == pytest.approx(0.25, abs=4 * error)

@@ -378,12 +378,13 @@ class Mixture(Distribution):
 
     def rows(self, noise: Noise) -> Array:
         last = len(self.components) - 1
-        edges = jnp.cumsum(self.weights)
+        weights = jnp.asarray(self.weights)  # a user's are NumPy's, which no tracer can index
+        edges = jnp.cumsum(weights)
         choice = noise.uniforms[:, 0]
         chosen = jnp.minimum(jnp.searchsorted(edges, choice, side="right"), last)
         # What the choice leaves of its uniform number is uniform again: a component that is a
         # mixture itself chooses with it.
-        rest = (choice - (edges - self.weights)[chosen]) / jnp.maximum(self.weights[chosen], 1e-300)
+        rest = (choice - (edges - weights)[chosen]) / jnp.maximum(weights[chosen], 1e-300)
         uniforms = jnp.asarray(noise.uniforms).at[:, 0].set(jnp.clip(rest, 0.0, 1.0))
         inner = Noise(noise.normals, uniforms, noise.key)
         result = self.components[last].rows(inner)
