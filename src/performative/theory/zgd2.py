@@ -55,8 +55,10 @@ def display(case: Case, size: float) -> np.ndarray:
     diameter, inverse = case.constant("diameter"), 1 / case.learner.step
     beyond = np.diff(inverse, prepend=0.0) - case.constant("risk_convexity")
     began = diameter**2 / 2 * np.cumsum(_positive(beyond, inverse))
-    steps = np.cumsum(case.learner.step)
-    if case.learner.case == "strongly convex" and case.given.step is None:  # Σ 1/t as in the paper
+    steps, given = np.cumsum(case.learner.step), getattr(case.given, "step", None)
+    if (
+        case.learner.case == "strongly convex" and given is None
+    ):  # Σ 1/t ≤ 1 + log T, as in the paper
         steps = (1 + np.log(horizons)) * case.learner.step[0]
     return began + size**2 / 2 * steps + loose * horizons + _path(case, diameter, rho)
 
