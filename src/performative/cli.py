@@ -30,8 +30,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-MISTAKE, TROUBLE, INTERRUPTED = 2, 1, 130
-"""Exit status: the user's mistake, the machine's, Ctrl-C."""
+MISTAKE, TROUBLE, UNTOLD, INTERRUPTED = 2, 1, 3, 130
+"""Exit status: the user's mistake, the machine's, a log that cannot tell, Ctrl-C."""
 
 
 def _version(wanted: bool) -> None:
@@ -179,6 +179,180 @@ def reproduce(
         if not quiet:
             typer.echo(str(done))
             typer.echo(f"\nOpen {out / 'report.html'}")
+
+
+_LogFile = Annotated[
+    str,
+    typer.Argument(metavar="LOG", help="Parquet or CSV with a row for each prediction served."),
+]
+_Models = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="The models' weights, a row each; else versions."),
+]
+_Every = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Length of a round of timestamps: 1d, 1w, 1mo.")
+]
+_Unit = Annotated[str | None, typer.Option(metavar="COLUMN", help="Who a row is about.")]
+_Assignment = Annotated[
+    str,
+    typer.Option(help="How rows got their model: units (at random), coin-flip, schedule, none."),
+]
+_Immutable = Annotated[
+    str | None, typer.Option(metavar="A,B", help="Features that no model can move: the control.")
+]
+_Features = Annotated[
+    str | None, typer.Option(metavar="A,B", help="The features; all other columns unless given.")
+]
+_Loss = Annotated[
+    str | None, typer.Option(help="What the models were trained for: squared, logistic.")
+]
+_L2 = Annotated[float, typer.Option(metavar="X", help="Its penalty, X/2 times squared weights.")]
+_Signed = Annotated[
+    bool, typer.Option("--signed", help="Rows are features times a label of -1 or 1.")
+]
+_Column = Annotated[str | None, typer.Option(metavar="COLUMN", help="If not so called.")]
+_Weight = Annotated[str | None, typer.Option(metavar="COLUMN", help="The weight of a row.")]
+
+
+@app.command(short_help="A deployment log: was it the model or the world?")
+def attribute(
+    log: _LogFile,
+    models: _Models = None,
+    every: _Every = None,
+    unit: _Unit = None,
+    assignment: _Assignment = "none",
+    immutable: _Immutable = None,
+    features: _Features = None,
+    loss: _Loss = None,
+    l2: _L2 = 0.0,
+    signed: _Signed = False,
+    round_: Annotated[str | None, typer.Option("--round", metavar="COLUMN")] = None,
+    model: _Column = None,
+    arm: _Column = None,
+    outcome: _Column = None,
+    score: _Column = None,
+    weight: _Weight = None,
+    margin: Annotated[
+        float, typer.Option(metavar="X", help="A response below this is negligible.")
+    ] = 0.05,
+    structure: Annotated[
+        str, typer.Option(help="Of the response: full, diagonal or scalar.")
+    ] = "full",
+    watch: Annotated[
+        bool,
+        typer.Option("--watch", help="Intervals that hold however often you look at the log."),
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report as one page.")
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep the aggregates (.nc), which can be a LOG later."),
+    ] = None,
+) -> None:
+    """Your data moved. Was it your model or the world? Is retraining chasing its own tail?
+
+    LOG has the columns round (a number or a time) and model, features, and perhaps arm, unit,
+    outcome, score, weight. Two models side by side on randomly chosen units make it an experiment.
+
+    Exit status: 0 answered, 3 cannot tell, 2 a log that cannot be used.
+    """
+    schema = {"every": every, "unit": unit, "assignment": assignment, "immutable": immutable}
+    schema |= {"features": features, "loss": loss, "l2": l2, "signed": signed, "round": round_}
+    schema |= {"model": model, "arm": arm, "outcome": outcome, "score": score, "weight": weight}
+    with _plainly(None), _mistakes():
+        from performative.attribution import commands
+
+        report = commands.question(
+            log, models, schema, margin=margin, structure=structure, anytime=watch
+        )
+        commands.show(report, as_json=json, html=html, save=save)
+    raise typer.Exit(0 if report.answered else UNTOLD)
+
+
+@app.command(short_help="The experiment that would settle it: arms, rounds, rows, cost.")
+def plan(
+    log: _LogFile,
+    models: _Models = None,
+    every: _Every = None,
+    unit: _Unit = None,
+    assignment: _Assignment = "none",
+    immutable: _Immutable = None,
+    features: _Features = None,
+    loss: _Loss = None,
+    l2: _L2 = 0.0,
+    signed: _Signed = False,
+    round_: Annotated[str | None, typer.Option("--round", metavar="COLUMN")] = None,
+    model: _Column = None,
+    arm: _Column = None,
+    outcome: _Column = None,
+    weight: _Weight = None,
+    power: Annotated[
+        float, typer.Option(metavar="P", help="The chance to detect the effect.")
+    ] = 0.8,
+    effect: Annotated[
+        float, typer.Option(metavar="X", help="The response to detect, per unit of weight.")
+    ] = 0.1,
+    question: Annotated[
+        str | None,
+        typer.Option(help="canary (cause, share, stability) or directions (all of the rest)."),
+    ] = None,
+    step: Annotated[
+        float, typer.Option(metavar="X", help="Size of the perturbation for directions.")
+    ] = 0.2,
+    share: Annotated[
+        float, typer.Option(metavar="X", help="Of the units on the outgoing model, for canary.")
+    ] = 0.5,
+    rows: Annotated[
+        int | None, typer.Option(metavar="N", help="A round; as in the log unless given.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the models to deploy as CSV.")
+    ] = None,
+) -> None:
+    """The smallest experiment that would settle what a log leaves open.
+
+    From the log's own variances; the promised power is simulated before it is printed.
+    """
+    schema = {"every": every, "unit": unit, "assignment": assignment, "immutable": immutable}
+    schema |= {"features": features, "loss": loss, "l2": l2, "signed": signed, "round": round_}
+    schema |= {"model": model, "arm": arm, "outcome": outcome, "weight": weight}
+    with _plainly(None), _mistakes():
+        from performative.attribution import commands
+
+        report = commands.question(log, models, schema)
+        wanted = {"question": question, "step": step, "share": share, "rows": rows}
+        commands.plan(report, power, effect, wanted, as_json=json, out=out)
+
+
+@app.command(short_help="How often attribution is right, measured on simulated logs.")
+def calibrate(
+    design: Annotated[
+        str, typer.Argument(metavar="DESIGN", help="pair, canary, holdout, single, dither, …")
+    ],
+    kappa: Annotated[float, typer.Option(metavar="X", help="How strongly people respond.")] = 0.3,
+    alpha: Annotated[float, typer.Option(metavar="X", help="The world's part.")] = 0.3,
+    world: Annotated[str, typer.Option(help="The world's path: none, iid, ar, rw, season, …")] = (
+        "ar"
+    ),
+    rounds: Annotated[int, typer.Option(metavar="N", min=2)] = 24,
+    rows: Annotated[int, typer.Option(metavar="N", min=40, help="A round.")] = 10_000,
+    logs: Annotated[int, typer.Option(metavar="N", min=1, help="Simulated logs.")] = 300,
+    seed: Annotated[int, typer.Option(metavar="N", min=0)] = 0,
+    json: Annotated[bool, typer.Option("--json", help="Print the shares as JSON.")] = False,
+) -> None:
+    """Simulate logs whose truth is known, question each, and count.
+
+    Coverage of the intervals (to be 0.95), how often "nothing responds" is rejected, and how often
+    verdicts are wrong or "cannot tell".
+    """
+    with _plainly(None), _mistakes():
+        from performative.attribution import commands
+
+        setting = {"kappa": kappa, "alpha": alpha, "world": world, "rounds": rounds, "rows": rows}
+        commands.calibrate(design, logs, seed, setting, as_json=json)
 
 
 @app.command(short_help="Speed, side by side with plain NumPy.")
