@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -56,6 +57,18 @@ def labelled(rows, **loss):
         response=pp.responses.strategic(pp.Empirical(rows), modifiable=[0]),
         drift=pp.drifts.fixed(pp.Empirical(LABELLED)),
         loss=pp.losses.logistic(l2=1.0, labelled=True, **loss),
+    )
+
+
+def lagged():
+    return pp.responses.lagged(pp.responses.location(0.1, gaussian()), 0.5)
+
+
+def sampled(sampler):
+    """A world whose rows a user draws with NumPy."""
+    response = pp.responses.custom(sampler, dimension=2, backend="numpy")
+    return pp.World(
+        response=response, loss=pp.losses.squared(), domain=pp.domains.ball(2.0), rounds=2, draws=10
     )
 
 
@@ -168,6 +181,71 @@ TABLE = {
         r"\bscales\b",
         "3",
     ),
+    "components that are no list": Bad(
+        lambda: pp.Mixture(gaussian(), [1.0]), r"\bcomponents\b", "Gaussian"
+    ),
+    "modifiable columns that could be a mask": Bad(
+        lambda: world(response=pp.responses.strategic(gaussian(), modifiable=[1, 0])),
+        r"\bmodifiable\b.*True",
+        "[1, 0]",
+    ),
+    "a mask of the wrong length": Bad(
+        lambda: world(response=pp.responses.strategic(gaussian(), modifiable=[True])),
+        r"\bmodifiable\b",
+        "1",
+    ),
+    "a lagged response that lags": Bad(
+        lambda: pp.responses.lagged(lagged(), 0.5),
+        r"\bresponse\b",
+        "lagged",
+    ),
+    "a loss in NumPy": Bad(
+        lambda: world(loss=pp.losses.custom(lambda z, theta: np.sum(np.square(z - theta)))),
+        r"\bloss\b.*jnp",
+    ),
+    "a loss with a branch": Bad(
+        lambda: world(loss=pp.losses.custom(lambda z, theta: z[0] if theta[0] > 0 else theta[0])),
+        r"\bloss\b.*jnp.where",
+    ),
+    "a NumPy sampler that fails": Bad(
+        lambda: sampled(lambda rng, theta, n: rng.normal(size=(n, 2)) / (1 // 0)),
+        r"\bsampler\b.*ZeroDivisionError",
+    ),
+    "a NumPy sampler that draws too many columns": Bad(
+        lambda: sampled(lambda rng, theta, n: rng.normal(size=(n, 3))),
+        r"\bsampler\b.*\(4, 2\)",
+        "(4, 3)",
+    ),
+    "a NumPy sampler that fails later": Bad(
+        lambda: sampled(
+            lambda rng, theta, n: rng.normal(size=(n, 2)) if theta[0] < 3 else [][0]
+        ).risk(1, [3.0, 0.0]),
+        r"\bsampler\b.*IndexError",
+    ),
+    "leading axes that do not fit": Bad(
+        lambda: good().risk([1, 2, 3], np.zeros((2, 2))), r"\bt, theta\b", "(3,), (2,)"
+    ),
+    "many models to explain": Bad(
+        lambda: good().explain(1, np.zeros((3, 2))), r"\btheta\b", "(3, 2)"
+    ),
+    "a seed that is too large": Bad(
+        lambda: good().sample(1, [0.0, 0.0], 1, seed=2**64), r"\bseed\b", str(2**64)
+    ),
+    "a target that is a number": Bad(lambda: simulate(against=3), r"\bagainst\b", "3"),
+    "a checkpoint in no folder": Bad(
+        lambda: simulate(checkpoint="no/such/folder/run.npz"),
+        r"\bcheckpoint\b",
+        "no/such",
+        FileNotFoundError,
+    ),
+    "a checkpoint that is a folder": Bad(
+        lambda: simulate(checkpoint="/"), r"\bcheckpoint\b", "folder"
+    ),
+    "a file in no folder": Bad(
+        lambda: run().save("no/such/folder/run.nc"), r"\bpath\b", "no/such", FileNotFoundError
+    ),
+    "a file that is a folder": Bad(lambda: run().save("/"), r"\bpath\b", "folder"),
+    "no arms at all": Bad(lambda: deploy(np.zeros((0, 2))), r"\btheta\b", "(0, 2)"),
     "a modifiable column out of range": Bad(
         lambda: pp.responses.strategic(pp.Empirical(ROWS), modifiable=[0, 5]),
         r"\bmodifiable\b",
@@ -478,6 +556,17 @@ def test_the_refusal_is_not_caused_by_an_error_from_inside():
 
 def test_risks_are_defined_outside_the_domain():
     assert np.isfinite(good().risk(1, [7.0, -7.0]))
+
+
+def test_a_risk_that_is_no_number_comes_with_a_warning():
+    root = world(loss=pp.losses.custom(lambda z, theta: jnp.log(z[0] - 9.0) + theta[0], 2), draws=8)
+    with pytest.warns(UserWarning, match="risk is not finite in 1"):
+        assert np.isnan(root.risk(1, [0.0, 0.0]))
+
+
+def test_a_mask_of_booleans_says_which_of_two_columns_can_change():
+    masked = world(response=pp.responses.strategic(gaussian(), [False, True], strength=0.5))
+    np.testing.assert_allclose(masked.distribution(1, [1.0, 1.0]).mean, [0.0, 0.25])
 
 
 def test_a_session_knows_no_round_after_the_last():

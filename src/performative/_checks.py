@@ -78,6 +78,8 @@ def integer(name: str, value: Any, *, low: int | None = None) -> int:
         raise TypeError(f"{name} must be a whole number; got {shown(value)}.")
     if low is not None and value < low:
         raise ValueError(f"{name} must be at least {low}; got {value}.")
+    if value >= 2**63:
+        raise ValueError(f"{name} must be below 2^63; got {value}.")
     return int(value)
 
 

@@ -43,9 +43,20 @@ def double(function: F) -> F:
                 "performative.world.rounds.Round inside jax.enable_x64(True) instead."
             )
         with jax.enable_x64(True):
-            return to_numpy(function(*args, **kwargs))
+            try:
+                return to_numpy(function(*args, **kwargs))
+            except jax.errors.JaxRuntimeError as error:
+                raise _of_the_user(error) from None
 
     return in_double  # pyright: ignore[reportReturnType]
+
+
+def _of_the_user(error: jax.errors.JaxRuntimeError) -> Exception:
+    """The error of a user's NumPy function that compiled code called, in one sentence."""
+    lines = str(error).strip().splitlines()
+    if "callback" not in lines[0].lower():
+        return error
+    return ValueError(f"sampler must return rows for every model; it failed with {lines[-1]}")
 
 
 def require_double(value: Any) -> None:

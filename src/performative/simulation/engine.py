@@ -36,7 +36,7 @@ from performative.learners.feedback import (
 )
 from performative.learners.learner import Learner
 from performative.simulation.expected import expectation
-from performative.simulation.run import TARGETS, Record, Run
+from performative.simulation.run import TARGETS, Record, Run, check_folder
 from performative.targets.points import Finder, warn_of_flags
 from performative.world.constants import Constants
 from performative.world.rounds import Round
@@ -412,7 +412,8 @@ def check_learner(learner: Any) -> Learner:
 
 def check_targets(against: Any) -> tuple[str, ...]:
     """The names of targets, as a tuple."""
-    against = (against,) if isinstance(against, str) else tuple(against)
+    against = (against,) if isinstance(against, str) else against
+    _checks.instance("against", against, (list, tuple), "'stable', 'optimal' or a tuple of both")
     return tuple(_checks.choice("against", name, TARGETS) for name in against)
 
 
@@ -528,6 +529,7 @@ class Checkpoint:
 
     def __init__(self, path: Path, identity: Any):
         self.path, self.saved_at = path, time.monotonic()
+        check_folder("checkpoint", path)
         digest = hashlib.sha256(repr(jax.tree.structure(identity)).encode())
         for leaf in jax.tree.leaves(identity):
             digest.update(

@@ -324,6 +324,7 @@ class Run:
     def save(self, path: str | os.PathLike) -> None:
         """Write to a NetCDF file, for `pp.load`."""
         # Through memory: a full disk then is an OSError, and no half-written file is left.
+        check_folder("path", Path(path))
         draft = Path(path).with_name(Path(path).name + ".part")
         try:
             draft.write_bytes(self.dataset.to_netcdf(engine="h5netcdf"))
@@ -352,6 +353,14 @@ class Run:
         from html import escape
 
         return f"<pre>{escape(repr(self))}</pre>{self.dataset._repr_html_()}"
+
+
+def check_folder(name: str, path: Path) -> None:
+    """Refuse a file that cannot be written because of where it is, before any work is done."""
+    if path.is_dir():
+        raise ValueError(f"{name} must be a file; got the folder {str(path)!r}.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{name} must be in a folder that exists; got {str(path)!r}.")
 
 
 def load(path: str | os.PathLike) -> Run:

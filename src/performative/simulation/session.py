@@ -104,7 +104,7 @@ class Session:
         if self.round > self.world.rounds:
             raise IndexError(f"the world has {self.world.rounds} rounds; all have been played.")
         models = self.world.check_deployable("theta", theta)
-        if models.ndim > 2:
+        if models.ndim > 2 or models.size == 0:
             raise ValueError(
                 f"theta must be a model or a list of models; got shape {models.shape}."
             )

@@ -313,6 +313,7 @@ class Mixture(Distribution):
     weights: Array
 
     def __init__(self, components: Sequence[Distribution], weights: Any):
+        _checks.instance("components", components, (list, tuple), "a list of distributions")
         components = tuple(components)
         if not components:
             raise ValueError("components must hold at least one distribution; got none.")

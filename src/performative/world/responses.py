@@ -165,6 +165,7 @@ def location_scale(matrix: Any, scales: Any, base: Distribution) -> Response:
 class Strategic(Response):
     base: Distribution
     modifiable: tuple[float, ...] = eqx.field(static=True)
+    is_mask: bool | None = eqx.field(static=True)  # None: the number of columns will tell
     strength: float = eqx.field(static=True)
 
     @property
@@ -178,7 +179,7 @@ class Strategic(Response):
     def for_loss(self, loss: Any) -> Response:
         features = self.dimension - int(getattr(loss, "labelled", False))
         parameters = loss.parameters(self.dimension) or features
-        mask = _column_mask("modifiable", np.array(self.modifiable), features)
+        mask = _column_mask(np.array(self.modifiable), self.is_mask, features)
         matrix = np.zeros((self.dimension, parameters))
         np.fill_diagonal(matrix[:features, :features], self.strength * mask)
         return Location(matrix, self.base)
@@ -193,10 +194,12 @@ def strategic(base: Distribution, modifiable: Any, strength: float = 0.1) -> Res
 
     Args:
         base: the law of the rows before anyone responds.
-        modifiable: indices of the columns that can change, or a 0/1 mask over the feature columns.
+        modifiable: indices of the columns that can change, or a mask over the feature columns, of
+            booleans (or of 0 and 1 where these cannot be indices).
         strength: a, how far one unit of weight moves a feature.
     """
     base = _base(base)
+    is_mask = True if np.asarray(modifiable).dtype == bool else None
     modifiable = _checks.numbers("modifiable", modifiable, ndim=1)
     strength = _checks.number("strength", strength, low=0.0)
     if modifiable.size > base.dimension:
@@ -213,19 +216,31 @@ def strategic(base: Distribution, modifiable: Any, strength: float = 0.1) -> Res
             f"modifiable must be column indices below {base.dimension} or a 0/1 mask; "
             f"got {modifiable.max():g}."
         )
-    return Strategic(base, tuple(modifiable.tolist()), strength)
+    return Strategic(base, tuple(modifiable.tolist()), is_mask, strength)
 
 
-def _column_mask(name: str, columns: np.ndarray, features: int) -> np.ndarray:
-    if columns.size == features and set(columns) <= {0.0, 1.0} and features > 2:
+def _column_mask(columns: np.ndarray, is_mask: bool | None, features: int) -> np.ndarray:
+    if is_mask and columns.size != features:
+        raise ValueError(
+            f"modifiable must have one boolean for each of the {features} feature columns; "
+            f"got {columns.size}."
+        )
+    repeated = len(set(columns)) != columns.size
+    zeros_and_ones = columns.size == features and set(columns) <= {0.0, 1.0}
+    if is_mask or (zeros_and_ones and repeated):
         return columns
+    if zeros_and_ones and features == 2:
+        raise ValueError(
+            "modifiable must say which of two columns it means by booleans, such as [True, False]; "
+            f"got {columns.astype(int).tolist()}, which could be indices or a mask."
+        )
     if columns.size and columns.max() >= features:
         raise ValueError(
-            f"{name} must be indices of the {features} feature columns or a mask over them; "
+            f"modifiable must be indices of the {features} feature columns or a mask over them; "
             f"got {columns.max():g}."
         )
-    if len(set(columns)) != columns.size:
-        raise ValueError(f"{name} must name each column once; got {_checks.shown(columns)}.")
+    if repeated:
+        raise ValueError(f"modifiable must name each column once; got {_checks.shown(columns)}.")
     mask = np.zeros(features)
     mask[columns.astype(int)] = 1.0
     return mask
@@ -262,6 +277,8 @@ def lagged(response: Response, rate: float) -> Response:
         rate: k in (0, 1], the part of the way it moves in a round.
     """
     _checks.instance("response", response, Response, "a response (pp.responses.…)")
+    if isinstance(response, Lagged):
+        raise ValueError("response must respond at once; got one that is lagged already.")
     rate = _checks.number("rate", rate, low=0.0, high=1.0, open_low=True)
     return Lagged(response, np.asarray(rate))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -236,7 +237,9 @@ class World:
         The standard error is that of the Monte Carlo draws; the error of a quadrature is measured by
         doubling its nodes.
         """
-        pair = (("theta", theta), ("deployed", theta if deployed is None else deployed))
+        t, theta = self.check_round(t), self.check_model("theta", theta)
+        deployed = theta if deployed is None else self.check_model("deployed", deployed)
+        pair = (("theta", theta), ("deployed", deployed))
         value, standard_error = self._evaluate("risk_and_error", t, *pair)
         error, ladder = 0.0, self._all.ladder
         if "quadrature" in ladder.names:
@@ -257,7 +260,15 @@ class World:
     def _evaluate(self, what: str, t: Any, *named: tuple[str, Any], finer: bool = False) -> Any:
         rounds = self.check_rounds(t)
         models = [self.check_models(name, value) for name, value in named]
-        shape = np.broadcast_shapes(rounds.shape, *(model.shape[:-1] for model in models))
+        leading = [rounds.shape, *(model.shape[:-1] for model in models)]
+        try:
+            shape = np.broadcast_shapes(*leading)
+        except ValueError:
+            names = ", ".join(["t", *(name for name, _ in named)])
+            raise ValueError(
+                f"{names} must have leading axes that broadcast; "
+                f"got {', '.join(map(str, leading))}."
+            ) from None
         flat = [
             np.broadcast_to(m, (*shape, self.parameters)).reshape(-1, self.parameters)
             for m in models
@@ -273,6 +284,7 @@ class World:
         still = self._fine_enough(moving, still, flat, finer)
         values = _compiled(what, self.lanes, moving, still, flat)
         values = jax.tree.map(lambda leaf: np.asarray(leaf)[:lanes], values)
+        _warn_of_nothing(what, values)
         shaped = jax.tree.map(lambda leaf: leaf.reshape((*shape, *leaf.shape[1:])), values)
         return jax.tree.map(lambda leaf: float(leaf) if leaf.ndim == 0 else leaf, shaped)
 
@@ -356,6 +368,17 @@ class World:
                 "world.domain.project gives the nearest one inside."
             )
         return theta
+
+
+def _warn_of_nothing(what: str, values: Any) -> None:
+    """A loss that is not defined on some row gives no number: said, not hidden."""
+    wrong = sum(int(np.sum(~np.isfinite(leaf))) for leaf in jax.tree.leaves(values))
+    if wrong:
+        warnings.warn(
+            f"{what} is not finite in {wrong} of its numbers: "
+            "the loss is not defined, or too large, on some row.",
+            stacklevel=5,
+        )
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
@@ -520,8 +543,9 @@ def _check_rows_drawn(rows: np.ndarray, dimension: int) -> None:
 
 def _check_loss(loss: Loss, dimension: int, middle: np.ndarray) -> None:
     """A loss of one's own must give one float64 number."""
+    row, theta = jnp.zeros(dimension), jnp.asarray(middle)
     try:
-        value = np.asarray(loss.value(jnp.zeros(dimension), jnp.asarray(middle)))
+        value = np.asarray(loss.value(row, theta))
     except Exception as error:
         message = " ".join(str(error).split())[:200]
         raise ValueError(f"loss failed on a row of {dimension} zeros: {message}") from error
@@ -530,6 +554,13 @@ def _check_loss(loss: Loss, dimension: int, middle: np.ndarray) -> None:
             "loss must return one float64 number; "
             f"got {value.dtype} of shape {value.shape}: is a float32 array used inside?"
         )
+    try:
+        jax.eval_shape(jax.hessian(loss.value, argnums=1), row, theta)
+    except Exception:
+        raise ValueError(
+            "loss must be written with jnp in place of np, and jnp.where in place of if, to be "
+            "compiled and differentiated; got a function that needs its arguments as numbers."
+        ) from None
 
 
 def _moves_smoothly(first: Round, middle: np.ndarray, domain: Domain, parameters: int) -> bool:
