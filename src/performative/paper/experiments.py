@@ -85,7 +85,11 @@ def quadratic_world(settings: Settings, drift: str, b: float, rounds: int, dimen
 
 
 def _grid(make: Callable[[str, float], World], exponents: tuple[float, ...]) -> dict[str, World]:
-    return {f"{drift} {b:g}": make(drift, b) for drift in DRIFTS for b in exponents}
+    return {_name(drift, b): make(drift, b) for drift in DRIFTS for b in exponents}
+
+
+def _name(drift: str, b: float) -> str:
+    return f"{drift} {b:g}"
 
 
 # Regret
@@ -280,33 +284,39 @@ def bounds(settings: Settings, where: str) -> xr.Dataset:
         settings: of the reproduction.
         where: "credit" or "quadratic" (d = 10).
     """
-    credit_like = where == "credit"
-    exponents = CREDIT_B if credit_like else (0.5, 1.0)
-    drifts = DRIFTS if credit_like else ("random",)
-    rounds = settings.sizes.credit if credit_like else settings.sizes.quadratic
-    kept = kept_rounds(rounds)
+    drifts: tuple[str, ...] = DRIFTS
+    exponents: tuple[float, ...] = CREDIT_B
+    rounds = settings.sizes.credit
+    if where == "quadratic":
+        rounds = settings.sizes.quadratic
+        played = _grid(lambda d, b: quadratic_world(settings, d, b, rounds, 10), QUADRATIC_B)
+    else:
+        played = _grid(lambda d, b: credit_world(settings, d, b, rounds), CREDIT_B)
     rules = {"RRM": learners.rrm(), "RGD": learners.rgd()}
+    # All worlds, as where regret alone is measured: the same compiled program.
+    measured = dict(zip(played, _swept(settings, played, rules, 1)[:, :, 0], strict=True))
+    if where == "quadratic":
+        drifts, exponents = ("random",), (0.5, 1.0)
+    kept = kept_rounds(rounds)
     shape = (len(BOUNDED), len(drifts), len(exponents))
     regret = np.empty((*shape, len(kept)))
     bound = np.empty((len(KINDS), *shape, len(kept)))
     tightest = np.empty((len(KINDS), *shape))
+    contraction = 0.0
     for j, drift in enumerate(drifts):
         for k, b in enumerate(exponents):
-            world = (
-                credit_world(settings, drift, b, rounds)
-                if credit_like
-                else quadratic_world(settings, drift, b, rounds, 10)
-            )
+            world = played[_name(drift, b)]
             start = settings.start(world)
-            measured = _swept(settings, {"": world}, rules, 1)[0, :, 0]
+            contraction = max(contraction, float(np.max(Constants(world).contraction)))
             for i, rule in enumerate(rules.values()):
-                regret[i, j, k] = measured[i, kept - 1]
+                true = measured[_name(drift, b)][i]
+                regret[i, j, k] = true[kept - 1]
                 for h, kind in enumerate(KINDS):
                     above = _bound(settings, world, rule, start, kind)
                     bound[h, i, j, k] = above[kept - 1]
                     # Rounding of a long sum; both sides may be zero.
-                    slack = 1e-12 * (1.0 + np.abs(measured[i]))
-                    tightest[h, i, j, k] = np.min((above + slack) / np.maximum(measured[i], slack))
+                    slack = 1e-12 * (1.0 + np.abs(true))
+                    tightest[h, i, j, k] = np.min((above + slack) / np.maximum(true, slack))
     return xr.Dataset(
         {
             "regret": (("learner", "drift", "b", "round"), regret),
@@ -322,7 +332,7 @@ def bounds(settings: Settings, where: str) -> xr.Dataset:
         },
         attrs={
             **_attrs(settings, f"bounds, {where}", world),
-            "contraction": float(np.max(Constants(world).contraction)),
+            "contraction": contraction,
         },
     )
 

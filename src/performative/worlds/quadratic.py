@@ -70,6 +70,8 @@ def paper_drift(
         return drift
     _checks.choice("drift", drift, ("random", "stationary"))
     rounds = _checks.integer("rounds", rounds, low=1)
-    if drift == "stationary":
-        return drifts.fixed(Gaussian(drifts.in_unit_ball(rng, 1, dim)[0], cov))
-    return drifts.recorded(Gaussian(drifts.in_unit_ball(rng, rounds, dim), cov))
+    if drift == "random":
+        return drifts.recorded(Gaussian(drifts.in_unit_ball(rng, rounds, dim), cov))
+    # A sequence although it stands still: both kinds of world then share one compiled program.
+    means = np.repeat(drifts.in_unit_ball(rng, 1, dim), rounds, axis=0)
+    return drifts.recorded(Gaussian(means, cov))._replace(described="fixed")
