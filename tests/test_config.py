@@ -156,6 +156,16 @@ def test_all_mistakes_are_named_together():
     assert places == ["worlds.mine.drift.radus", "worlds.mine.mixing", "learners.RRM.rows"]
 
 
+def test_a_wrong_key_hides_no_mistake_beside_it():
+    text = edited(("rounds = 10", "ruonds = 10"), ("radius", "radus"), ("rows = 5", "rows = 0"))
+    with pytest.raises(config.ConfigError) as caught:
+        config.parse(text.replace("b = 0.5", "b = 0.5, c = 1"))
+    places = [line.split(":")[0] for line in str(caught.value).splitlines()]
+    assert set(places) == {
+        "ruonds", "worlds.mine.drift.radus", "worlds.mine.mixing.c", "learners.RRM",
+    }  # fmt: skip
+
+
 def test_what_is_not_toml_is_said_with_its_line():
     with pytest.raises(config.ConfigError, match=r"line 2 is not TOML: invalid value in 'rounds ="):
         config.parse(edited(("rounds = 10", "rounds = ")))

@@ -51,7 +51,7 @@ def double(function: F) -> F:
     return in_double  # pyright: ignore[reportReturnType]
 
 
-def _of_the_user(error: jax.errors.JaxRuntimeError) -> Exception:
+def _of_the_user(error: Exception) -> Exception:
     """The error of a user's NumPy function that compiled code called, in one sentence."""
     lines = str(error).strip().splitlines()
     if "callback" not in lines[0].lower():

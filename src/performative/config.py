@@ -174,6 +174,7 @@ def parse(text: str, folder: str | os.PathLike = ".", **instead: Any) -> Experim
     build = _Builder(Path(folder))
     top = build.validated(_File, tables, "")
     if top is None:
+        build.look_at(tables)
         raise ConfigError("\n".join(build.mistakes))
     for i, name in enumerate(top["against"]):
         build.attempt(f"against[{i}]", _checks.choice, "target", name, TARGETS)
@@ -224,6 +225,17 @@ class _Builder:
             return self.wrong(f"{place}.ready", f"must be given: {_listed(_kinds(World))}.")
         return self.call(World, given, place)
 
+    def look_at(self, tables: dict[str, Any]) -> None:
+        """Note the mistakes inside the tables of a file whose top level is wrong already."""
+        for family, room in ((World, "worlds"), (Learner, "learners")):
+            inside = tables.get(room)
+            for name, table in inside.items() if _is_piece(inside) else ():
+                place = f"{room}.{_key(name)}"
+                if _is_piece(table) and family is World:
+                    self.world(table, 1, place)
+                elif _is_piece(table):
+                    self.piece(family, table, place)
+
     def piece(self, family: type, table: Any, place: str, tag: str = "kind") -> Any:
         """What one table stands for."""
         kinds = _kinds(family)
@@ -252,14 +264,13 @@ class _Builder:
 
     def call(self, factory: Callable, table: dict[str, Any], place: str) -> Any:
         """The factory's result, each argument checked and built first."""
-        before = len(self.mistakes)
-        arguments = self.validated(_model(factory), table, place)
-        if arguments is None:
-            return None
-        hints = _hints(factory)
+        before, hints = len(self.mistakes), _hints(factory)
+        validated = self.validated(_model(factory), table, place)
+        # Where a key is wrong, the tables beside it are looked at all the same.
+        readable = validated or {k: v for k, v in table.items() if k in hints and _is_piece(v)}
         arguments = {
             name: self.argument(hints.get(name, Any), name, value, f"{place}.{name}")
-            for name, value in arguments.items()
+            for name, value in readable.items()
             if name in table
         }
         if len(self.mistakes) > before:
