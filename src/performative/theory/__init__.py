@@ -6,5 +6,18 @@ inequalities that the proofs are made of, both sides of each.
 
 from performative.theory import lemmas
 from performative.theory.bounds import bound
+from performative.theory.conditions import Conditions, conditions
+from performative.theory.movement import target_moves
+from performative.theory.rates import rate, slope
+from performative.theory.surrogates import surrogates
 
-__all__ = ["bound", "lemmas"]
+__all__ = [
+    "Conditions",
+    "bound",
+    "conditions",
+    "lemmas",
+    "rate",
+    "slope",
+    "surrogates",
+    "target_moves",
+]

@@ -64,7 +64,8 @@ class Case:
     @functools.cached_property
     def coupling(self) -> np.ndarray:
         """x_t = (1−α_t) ε β_z of every round."""
-        if np.any(self.world.alphas < 1) and self.constant("sensitivity") > 0:
+        if self.constant("response_strength") > 0:
+            self.constant("sensitivity")
             self.constant("data_smoothness")
         return self.problem.constants.coupling
 
@@ -133,7 +134,11 @@ class Case:
     @property
     def trust(self) -> str:
         """The least trustworthy kind among the constants that were used."""
-        return least_trusted(self.used.values())
+        decisive = dict(self.used)
+        if "response_strength" in decisive:  # ε and β_z enter through their product alone
+            decisive.pop("sensitivity", None)
+            decisive.pop("data_smoothness", None)
+        return least_trusted(decisive.values())
 
 
 def _all_solved(points: xr.DataArray) -> xr.DataArray:

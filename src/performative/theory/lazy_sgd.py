@@ -123,8 +123,8 @@ def _setting(case: Case) -> Setting:
 def errors(case: Case) -> np.ndarray:
     r"""$\sqrt{E\|e_t\|^2}$ for any steps and numbers of rows, also where n0 is too small above.
 
-    Inside a round $E\|\varphi_{n+1}-\theta_{D_t}\|^2 \le P\|\theta_t-\theta_{D_t}\|^2 + N\sigma^2$, the product
-    of the one-step lemma; θ_{D_t} is γ_t‖e_t‖ from θ_t^PS, so by Minkowski's inequality
+    Inside a round $E\|\varphi_{n+1}-\theta_{D_t}\|^2 \le P\|\theta_t-\theta_{D_t}\|^2 + N\sigma^2$, by the
+    one-step lemma; θ_{D_t} is γ_t‖e_t‖ from θ_t^PS, so by Minkowski's inequality
     $s_{t+1} = \sqrt{P(1+\gamma_t)^2 s_t^2 + N\sigma^2} + \gamma_t s_t + \Delta_t$: no ζ and no τ.
     """
     gamma, noise = case.contraction, case.constant("noise")

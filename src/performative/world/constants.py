@@ -209,7 +209,7 @@ class Constants:
             least = -np.inf if found.value == np.inf else found.value
             return np.full(self.world.rounds, least), found.kind, found.why
         values = self.strong_convexity.value - 2.0 * self.coupling
-        used = (self.strong_convexity, self.sensitivity, self.data_smoothness)
+        used = self.strong_convexity, self.response_strength
         return values, least_trusted(used), "μ − 2(1−α) ε β_z, Proposition 5.1"
 
     @functools.cached_property
@@ -228,12 +228,22 @@ class Constants:
         return Constant(float(np.min(self.world.alphas)), "rigorous", "of the mixing")
 
     @functools.cached_property
+    def response_strength(self) -> Constant:
+        """ε β_z: how far ∇_θ DPR moves per unit by which the deployed model moves, where α_t = 0."""
+        used = self.sensitivity, self.data_smoothness
+        if np.all(self.world.alphas == 1) or used[0].value == 0:
+            return Constant(0.0, used[0].kind, "nothing responds")
+        trust = least_trusted(used)
+        if trust != TRUST[0] and self.bounds is None and not is_distance(self.world.loss):
+            return self._found("coupling")
+        return Constant(used[0].value * used[1].value, trust, "ε β_z")
+
+    @functools.cached_property
     def coupling(self) -> np.ndarray:
         """(1−α_t) ε β_z of every round: how far the gradient follows the deployed model."""
-        responding = 1.0 - self.world.alphas
-        if not np.any(responding > 0) or self.sensitivity.value == 0:
+        if self.response_strength.value == 0:
             return np.zeros(self.world.rounds)
-        return _times(responding, self.sensitivity.value * self.data_smoothness.value)
+        return _times(1.0 - self.world.alphas, self.response_strength.value)
 
     @functools.cached_property
     def contraction(self) -> np.ndarray:

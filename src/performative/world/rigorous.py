@@ -123,6 +123,10 @@ class Bounds:
         """β_z, for all data or only for those that respond."""
         raise NotImplementedError
 
+    def data_smoothness_at(self, size: float, label: float = 0.0) -> float:
+        """β_z of a row no longer than `size`; of root mean squares, for movements in mean square."""
+        raise NotImplementedError
+
     def lipschitz(self) -> float:
         """L."""
         raise NotImplementedError
@@ -167,6 +171,9 @@ class SignedSquared(Bounds):
         return 1.0 + self.l2
 
     def data_smoothness(self, responding: bool = False) -> float:
+        return 1.0
+
+    def data_smoothness_at(self, size: float, label: float = 0.0) -> float:
         return 1.0
 
     def lipschitz(self) -> float:
@@ -279,8 +286,7 @@ class Logistic(Bounds):
         return self.l2 + self.largest("second") / 4
 
     def data_smoothness(self, responding: bool = False) -> float:
-        rows = np.sqrt(self.largest("square", responding))
-        general = 1.0 + _times(self.radius, rows) / 4
+        general = self.data_smoothness_at(np.sqrt(self.largest("square", responding)))
         moving = [part for part in self.parts if part.responds]
         if self.loss.labelled or not all(part.normal for part in moving):
             return general
@@ -292,25 +298,41 @@ class Logistic(Bounds):
         along = radius * (mean / 4 + top * radius / (6 * np.sqrt(3)))
         return min(_sigmoid(mean * radius) + along, general)
 
+    def data_smoothness_at(self, size: float, label: float = 0.0) -> float:
+        return 1.0 + _times(self.radius, size) / 4
+
     def lipschitz(self) -> float:
-        general = self.lipschitz_judged() + _times(self.strength, self.lipschitz_data())
-        if self.loss.labelled or not all(part.normal for part in self.parts):
-            return general
-        mean, top = self.largest("mean"), self.largest("spread")
-        if not np.isfinite(self.radius):
-            return np.inf
-        # ∇PR_t = λθ + E φ″ Σθ − Σ c q μ − c q Aᵀθ, with q = E σ(−u).
-        direct, pull = _sigmoid(mean * self.radius), self.l2 + top / 4
-        through = direct * self.strength
-        if self.matrix is None or _is_positive(self.matrix):
-            pull, through = max(pull, self.strength - self.l2), 0.0
-        return min(general, self.radius * (pull + through) + direct * mean)
+        through = _times(self.strength, self.lipschitz_data())
+        if self.matrix is None or not self._normal or not _is_positive(self.matrix):
+            return self.lipschitz_judged() + through
+        # ∇PR_t has −c q Aᵀθ in it too, which then only takes away from (λI + E φ″ Σ)θ.
+        pull = max(self.l2 + self.largest("spread") / 4, self.strength - self.l2)
+        bent = _times(self.radius, pull) + self._pull_of_means()
+        return min(self.lipschitz_judged() + through, bent)
+
+    @property
+    def _normal(self) -> bool:
+        return not self.loss.labelled and all(part.normal for part in self.parts)
+
+    def _direct(self) -> float:
+        """The largest q = E σ(−u)."""
+        if not self._normal or not np.isfinite(self.radius):
+            return 1.0
+        return _sigmoid(_times(self.largest("mean"), self.radius))
+
+    def _pull_of_means(self) -> float:
+        return self._direct() * self.largest("mean")
 
     def lipschitz_judged(self) -> float:
-        return _times(self.l2, self.radius) + np.sqrt(self.largest("second"))
+        general = _times(self.l2, self.radius) + np.sqrt(self.largest("second"))
+        if not self._normal:
+            return general
+        # ∇_θ DPR_t = (λI + E φ″ Σ)θ − Σ c q μ, by Stein's lemma.
+        pull = _times(self.radius, self.l2 + self.largest("spread") / 4)
+        return min(general, pull + self._pull_of_means())
 
     def lipschitz_data(self) -> float:
-        return self.radius
+        return self.radius * self._direct()
 
     def noise(self) -> tuple[float, float]:
         # E‖φ′x + λθ‖² ≤ E‖x‖² + 2λ E φ′θᵀx + λ²‖θ‖², and φ′(u) u ≤ u⁻.
@@ -352,12 +374,15 @@ class LabelledSquared(Bounds):
         return penalty + max(min(least), 0.0)
 
     def data_smoothness(self, responding: bool = False) -> float:
-        rows, labels = (
-            np.sqrt(self.largest("square", responding)),
-            self.largest("label", responding),
-        )
-        feature = labels + 2 * _times(self.radius, rows)
-        return float(np.hypot(feature, rows if self.label_strength else 0.0))
+        rows, labels = self.largest("square", responding), self.largest("label", responding)
+        return self._slope(np.sqrt(rows), labels, 1.0 if self.label_strength else 0.0)
+
+    def data_smoothness_at(self, size: float, label: float = 0.0) -> float:
+        return self._slope(size, label, 1.0)
+
+    def _slope(self, size: float, label: float, moves_labels: float) -> float:
+        # ∇ℓ = −(y − θᵀx)x moves by (θᵀv)x − (y − θᵀx)v with x, and by −x with y.
+        return float(np.hypot(label + 2 * _times(self.radius, size), moves_labels * size))
 
     def _residual(self) -> float:
         """√E (y − θᵀx)²."""
