@@ -61,10 +61,10 @@ def plan(
     out: Path | None,
 ) -> None:
     """Print an experiment, and write its models."""
-    wanted |= {"power": power, "effect": effect}
-    found = report.experiment(**wanted)
-    if wanted["question"] is None:
-        found = screen.best_plan(report, **wanted) or found
+    options: dict[str, Any] = wanted | {"power": power, "effect": effect}
+    found = report.experiment(**options)
+    if options["question"] is None:
+        found = screen.best_plan(report, **options) or found
     if out is not None:
         _write_models(found.table(), out)
     if as_json:

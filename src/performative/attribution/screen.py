@@ -88,16 +88,13 @@ def _cause(report: Report) -> Answer:
 
 def _shares(share: Estimate) -> str:
     interval = f"[{_percent(share.low)}, {_percent(share.high)}]"
-    if share.value < 0:
-        return (
-            f"Your model pushed against the drift: its part is {_percent(share.value)} of it {interval}; "
-            f"without it the data would have moved further."
-        )
-    if share.value > 1:
-        return (
-            f"Your model's part is {_percent(share.value)} of the drift {interval}; the world pushed "
-            "back, else the data would have moved further."
-        )
+    part = f"Your model's part of the drift is {_percent(share.value)} {interval}"
+    if share.high < 0:
+        return f"{part}: it pushed against the world, and without it the data would have moved further."
+    if share.low > 1:
+        return f"{part}: the world pushed back, else the data would have moved further."
+    if not 0 <= share.value <= 1:
+        return f"{part}: {'none' if share.value < 0 else 'all'} of it, as far as one can see."
     return (
         f"{_percent(share.value)} of the drift is your model's doing {interval}; "
         f"{_percent(1 - share.value)} is the world's."
@@ -237,9 +234,9 @@ def _why_not(report: Report, name: str) -> list[str]:
                 "Two models took turns on a schedule: a world with that rhythm looks the same."
             ],
             "switchback": ["Two models took turns, and nobody declared that a coin decided."],
-        }.get(design.kind, [_sentence(report.why[name])])
+        }.get(design.kind, [sentence(report.why[name])])
     return (
-        [_sentence(report.why[name])] if name == "cause" or not report.objection else ["As above."]
+        [sentence(report.why[name])] if name == "cause" or not report.objection else ["As above."]
     )
 
 
@@ -257,9 +254,9 @@ def evidence(report: Report) -> dict[str, list[str]]:
     found = {
         "Log:": [described(report)],
         "Checked:": _checked(report),
-        "Mind:": [_sentence(text) for text in report.warnings],
-        "Assumed:": [_sentence(text) for text in report.assumptions if report.design.concurrent],
-        "Not knowable here:": [_sentence(text) for text in report.unknowable],
+        "Mind:": [sentence(text) for text in report.warnings],
+        "Assumed:": [sentence(text) for text in report.assumptions if report.design.concurrent],
+        "Not knowable here:": [sentence(text) for text in report.unknowable],
         "Next experiment:": next_experiment(report),
     }
     return {label: sentences for label, sentences in found.items() if sentences}
@@ -270,7 +267,7 @@ def described(report: Report) -> str:
     data = report.summary.data
     labels = data["round_label"].values
     span = f"{labels[0]} to {labels[-1]}" if labels[0] != labels[-1] else str(labels[0])
-    assignment = {
+    assigned = {
         "units": "units were assigned at random, as you declare",
         "coin-flip": "a coin decided, as you declare",
         "schedule": "on a schedule, as you declare",
@@ -280,7 +277,7 @@ def described(report: Report) -> str:
     return (
         f"{rows:,} rows in {report.rounds} {_plural(period(report), report.rounds)} ({span}), "
         f"{len(report.features)} {_plural('feature', len(report.features))}; "
-        f"{report.design.described}; {assignment}."
+        f"{report.design.described}; {assigned}."
     )
 
 
@@ -310,7 +307,7 @@ def next_experiment(report: Report) -> list[str]:
 def planned(report: Report, experiment: Experiment) -> list[str]:
     """An experiment in words, and what its cost assumes."""
     each = period(report)
-    says = [_sentence(_upper(str(experiment))).replace("round", each)]
+    says = [sentence(_upper(str(experiment))).replace("round", each)]
     if experiment.cost is not None:
         says.append(f"(The cost is an estimate: {experiment.cost_assumes}.)")
     return says
@@ -321,7 +318,7 @@ def best_plan(report: Report, **wanted: Any) -> Experiment | None:
     try:
         plan = report.experiment(**wanted)
         if plan.rounds > LONG and plan.models is not None and plan.question == "canary":
-            other = report.experiment(**wanted | {"question": "directions"})
+            other = report.experiment(**{**wanted, "question": "directions"})
             return other if other.rounds < plan.rounds / 2 else plan
     except ValueError:
         return None
@@ -421,7 +418,7 @@ def estimate(found: Estimate) -> str:
 
 
 def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %"
+    return f"{100 * value:.0f} %".replace("-0 %", "0 %")
 
 
 def _p(p: float) -> str:
@@ -434,7 +431,7 @@ def _plural(word: str, count: int) -> str:
     return word if count == 1 else f"{word}s"
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     text = _upper(text.strip())
     return text if text.endswith((".", "!", "?", ")")) else f"{text}."
 
