@@ -352,9 +352,8 @@ def _table(report: Report) -> str:
     each = period(report)
     head = f"  {'feature':<{wide}} {'drift':>8}"
     head += f"  {'= your model':>14}  {'+ world':>14}" if split else ""
-    body = [
-        f"{head}    from {each} 1 to {report.rounds}, in standard deviations of a {each}'s rows"
-    ]
+    unit = f"standard deviations of a {each}'s rows"
+    body = [f"  Drift from {each} 1 to {report.rounds}, in {unit}:", head]
     for name, row in zip(names, shown, strict=True):
         text = f"  {textwrap.shorten(name, wide, placeholder='…'):<{wide}} {row.total:>+8.2f}"
         if split:
