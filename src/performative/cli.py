@@ -355,6 +355,40 @@ def calibrate(
         commands.calibrate(design, logs, seed, setting, as_json=json)
 
 
+@app.command(short_help="Every learner in every ready-made world: what each one loses.")
+def atlas(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the results.")] = Path(
+        "atlas"
+    ),
+    rounds: Annotated[int, typer.Option(metavar="N", min=1, help="Rounds in every world.")] = 1000,
+    runs: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Runs of learners that throw dice.")
+    ] = 5,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Seed of the runs.")] = 0,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress bar, no table: results only.")
+    ] = False,
+) -> None:
+    """Play every learner in every ready-made world, and compare.
+
+    Prints the final regret to the stable and to the optimal points with standard errors, what each
+    learner saw, and why some were not played somewhere; writes it as data (atlas.nc) and as a
+    picture (atlas.png, atlas.pdf). A few minutes; for worlds or learners of your own, see
+    pp.atlas.measure.
+    """
+    with _plainly(out):
+        _keep_programs()
+        _prepare(out)
+        from performative import atlas as the_atlas
+
+        progress = False if quiet else None
+        done = the_atlas.run(out, rounds=rounds, runs=runs, seed=seed, progress=progress)
+        if not quiet:
+            typer.echo(str(done))
+            typer.echo(f"\nTook {done.seconds:.1f} s.")
+            _say_where(done.files)
+
+
 @app.command(short_help="Speed, side by side with plain NumPy.")
 def bench(
     cases: Annotated[
