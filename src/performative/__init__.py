@@ -25,6 +25,7 @@ _PLACES = {
     "Session": "performative.simulation.session",
     "Run": "performative.simulation.run",
     "load": "performative.simulation.run",
+    "attribute": "performative.attribution.attribute",
 }
 _ROOMS = {
     "responses": "performative.world.responses",
@@ -35,8 +36,10 @@ _ROOMS = {
     "maps": "performative.world.maps",
     "learners": "performative.learners",
     "worlds": "performative.worlds",
+    "attribution": "performative.attribution",
     "plots": "performative.plots",
     "landscape": "performative.landscape",
+    "atlas": "performative.atlas",
     "testing": "performative.testing",
     "theory": "performative.theory",
 }
