@@ -6,7 +6,6 @@ made, and nothing is said that the log's design does not identify.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Mapping
 from functools import cached_property
@@ -87,6 +86,10 @@ def attribute(
     for name in schema:
         _checks.choice("keyword", name, list(inspect.signature(summarize).parameters)[1:])
     summary = log if isinstance(log, Summary) and not schema else summarize(log, **schema)
+    if not isinstance(log, Summary):
+        from performative.attribution.log import check_answerable
+
+        check_answerable(summary)
     return Report(
         summary,
         cutoffs=Cutoffs(margin=margin),
@@ -192,6 +195,29 @@ class Report:
         }
 
     @cached_property
+    def decomposed_by(self) -> str:
+        """How drift is split: by the response; by the hold-out itself where that is not linear."""
+        reference = self.design.reference
+        everywhere = self.cells.by_round(reference[:, None] * 1.0).all()
+        bent = np.nanmin([self.tests["fit"].p, self.tests["carry"].p, 1.0]) < 0.01
+        return "holdout" if bent and reference.any() and everywhere else self.structure
+
+    @property
+    def _bent(self) -> str:
+        """Why the tried contrasts do not tell what the models' whole way did, or nothing."""
+        if self.decomposed_by == "holdout":
+            return ""
+        if self.tests["fit"].p < self.cutoffs.fit:
+            return (
+                "the response is not one linear map, so that contrasts do not tell the models' way"
+            )
+        if self.tests["carry"].p < self.cutoffs.fit:
+            return (
+                "the previous model leaves a trace, so that contrasts do not tell the models' way"
+            )
+        return ""
+
+    @cached_property
     def structure(self) -> str:
         """The structure of the response: the one asked for, unless the log speaks against it."""
         if self._wanted == "full" or not self._has_strength:
@@ -249,8 +275,8 @@ class Report:
         if not self._has_strength:
             return 1.0
         cells = self.cells
-        several = cells.by_round(np.ones(cells.count.size)) > 1
-        first = cells.where(cells.round == int(np.argmax(several)))
+        apart = cells.by_round(np.sum(cells.contrast**2, axis=1)) > 0  # arms may begin alike
+        first = cells.where(cells.round == int(np.argmax(apart)))
         return anytime_factor(
             float(estimate.strength_uncertain(cells).error[0]),
             float(estimate.strength_uncertain(first).error[0]),
@@ -385,10 +411,13 @@ class Report:
         coords = {"round": np.arange(1, cells.rounds + 1), "feature": self.features}
         dims = ("round", "feature")
         if self._decomposed:
-            total, model, world = estimate.drift(cells, self.structure)
+            total, model, world = estimate.drift(cells, self.decomposed_by)
             model_se, world_se, _ = self._drift_errors
-            outside = self._outside_by_round
-            hidden = np.where((outside > self.cutoffs.outside)[:, None], np.nan, 1.0)
+            by_holdout = self.decomposed_by == "holdout"
+            outside = np.zeros(cells.rounds) if by_holdout else self._outside_by_round
+            beyond = (outside > self.cutoffs.outside) | bool(self._bent)
+            hidden = np.where(beyond[:, None], np.nan, 1.0)
+            hidden[0] = 1.0
         else:
             mean = cells.round_mean(cells.mean)
             total = mean - mean[0]
@@ -403,7 +432,7 @@ class Report:
         names = self.summary.data["round_label"].values
         first = np.unique(cells.round, return_index=True)[1]
         data = data.assign_coords(round_label=("round", names[first]))
-        data.attrs = {"critical": self.widening * estimate.critical(self._freedom)}
+        data.attrs = {"critical": self._drift_widening * estimate.critical(self._freedom)}
         return data
 
     @property
@@ -419,7 +448,7 @@ class Report:
 
     @cached_property
     def _drift_errors(self) -> tuple[np.ndarray, np.ndarray, float]:
-        return estimate.drift_errors(self.cells, self.structure)
+        return estimate.drift_errors(self.cells, self.decomposed_by)
 
     @cached_property
     def _outside_by_round(self) -> np.ndarray:
@@ -428,6 +457,8 @@ class Report:
     @cached_property
     def outside(self) -> float:
         """The share of the models' whole way that lies outside the directions in which arms differed."""
+        if self.decomposed_by == "holdout":
+            return 0.0
         path = estimate.model_path(self.cells)
         norm = np.linalg.norm(path)
         return (
@@ -444,17 +475,25 @@ class Report:
     def share(self) -> Estimate | None:
         """S: the part of all drift that the models made; None where that is not identified."""
         size, noise = self._sizes
-        if not self._decomposed or size <= noise or self.outside > self.cutoffs.outside:
+        hidden = self.outside > self.cutoffs.outside or self._bent
+        if not self._decomposed or size <= noise or hidden:
             return None
-        found = estimate.uncertain(self.cells, lambda part: estimate.share(part, self.structure))
-        return found.estimate(self.widening)
+        found = estimate.uncertain(
+            self.cells, lambda part: estimate.share(part, self.decomposed_by)
+        )
+        return found.estimate(self._drift_widening)
+
+    @property
+    def _drift_widening(self) -> float:
+        """A hold-out's own comparison needs no linear fit, and no allowance for a bad one."""
+        return self._look_factor if self.decomposed_by == "holdout" else self.widening
 
     @cached_property
     def extent(self) -> dict[str, float]:
         """Root mean square size of the two parts, in within-round deviations, and their correlation."""
         if not self._decomposed or self.rounds < 2:
             return {}
-        _, model, world = estimate.drift(self.cells, self.structure)
+        _, model, world = estimate.drift(self.cells, self.decomposed_by)
         scale = np.sqrt(np.maximum(np.diag(self.cells.pooled), 1e-300))
         model, world = model[1:] / scale, world[1:] / scale
         norms = float(np.linalg.norm(model)), float(np.linalg.norm(world))
@@ -477,8 +516,7 @@ class Report:
         dims = ("round", "feature")
         coords = {"round": np.arange(1, cells.rounds + 1), "feature": self.features}
         if reference.any():
-            value, loading = estimate.differences(cells, reference)
-            error = self._difference_errors(loading)
+            value, error = self._beside_holdout
             against = "hold-out"
         else:
             drift = self.drift
@@ -487,23 +525,24 @@ class Report:
         data.attrs = {"against": against, "critical": self.drift.attrs["critical"]}
         return data
 
-    def _difference_errors(self, loading: np.ndarray) -> np.ndarray:
-        cells, reference = self.cells, self.design.reference
+    @property
+    def _beside_holdout(self) -> tuple[np.ndarray, np.ndarray]:
+        """The footprint of every round and its standard errors, (round, feature)."""
+        cells = self.cells
+        weights = estimate.footprint(cells)
+        known = np.where(np.isnan(weights).any(axis=1), np.nan, 1.0)[:, None]
+        weights = np.nan_to_num(weights)
         if cells.clustered:
-            marked = np.where(reference, 1.0, 0.0)
 
             def values(part: Cells) -> np.ndarray:
-                return estimate.differences(part, part.arm > 0)[0].ravel()
+                return (np.nan_to_num(estimate.footprint(part)) @ part.mean).ravel()
 
-            marked_cells = dataclasses.replace(cells, arm=marked.astype(int))
-            found = estimate.jackknife(marked_cells, values, np.zeros(1))
-            assert found.replicates is not None
-            return np.sqrt(np.sum(found.replicates**2, axis=0)).reshape(cells.rounds, -1)
-        own = np.diagonal(cells.covariance, axis1=1, axis2=2) / cells.count[:, None]
-        return (
-            np.sqrt(np.nan_to_num(loading) ** 2 @ own)
-            * np.where(np.isnan(loading).any(axis=1), np.nan, 1.0)[:, None]
-        )
+            found = estimate.jackknife(cells, values, np.zeros(1))
+            error = found.error.reshape(cells.rounds, -1)
+        else:
+            own = np.diagonal(cells.covariance, axis1=1, axis2=2) / cells.count[:, None]
+            error = np.sqrt(weights**2 @ own)
+        return weights @ cells.mean * known, error * known
 
     @cached_property
     def response(self) -> Response | None:
@@ -725,6 +764,8 @@ class Report:
     def _cause(self) -> Verdict:
         if self.rounds < 2:
             return verdict.withheld("a single round has no drift")
+        if self._bent:
+            return verdict.withheld(self._bent)
         return verdict.cause(*self._sizes, self.outside, self.share, self.cutoffs)
 
     def _response(self) -> Verdict:

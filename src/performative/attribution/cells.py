@@ -33,6 +33,7 @@ class Cells:
         bucket_count, bucket_sum: rows by bucket, (cell, bucket), and the sums of their deviations
             from the cell's mean, (cell, bucket, q): units that may be dependent share a bucket.
         contrast_variance: of θ̃′z, (cell,), where `diagonal`.
+        reference: which cells are a hold-out's.
         aligned: the statistic and the parameter that belong together, as two index arrays.
         span: below this share of the largest eigenvalue, a direction has not been tried.
     """
@@ -47,6 +48,7 @@ class Cells:
     bucket_count: np.ndarray | None = None
     bucket_sum: np.ndarray | None = None
     contrast_variance: np.ndarray | None = None
+    reference: np.ndarray | None = None
     aligned: tuple[np.ndarray, np.ndarray] | None = None
     diagonal: bool = False
     span: float = SPAN
@@ -176,6 +178,7 @@ class Cells:
             contrast_variance=None
             if self.contrast_variance is None
             else self.contrast_variance[kept],
+            reference=None if self.reference is None else self.reference[kept],
             **buckets,
         )
 

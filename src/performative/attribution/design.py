@@ -142,6 +142,7 @@ def cells_of(summary: Summary) -> Cells:
         theta=theta,
         arm=np.unique(data["arm"].values, return_inverse=True)[1],
         model=model,
+        reference=detect(summary).reference,
         aligned=aligned,
         diagonal=diagonal,
         contrast_variance=data["contrast_variance"].values if "contrast_variance" in data else None,

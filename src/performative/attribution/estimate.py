@@ -224,9 +224,27 @@ class Drift(NamedTuple):
 
 
 def drift(cells: Cells, structure: str = "full") -> Drift:
-    """What the models did, B̂(θ̄_t − θ̄_1), and what is left: the world's."""
-    total, model = _total(cells), model_path(cells) @ response(cells, structure).T
+    """What the models did, B̂(θ̄_t − θ̄_1), and what is left: the world's.
+
+    With structure "holdout" what the models did is the distance of the round's mean from the
+    hold-out's, whatever the response: nothing linear, nothing constant.
+    """
+    total = _total(cells)
+    if structure == "holdout":
+        model = (beside_reference(cells) - beside_reference(cells)[0]) @ cells.mean
+    else:
+        model = model_path(cells) @ response(cells, structure).T
     return Drift(total, model, total - model)
+
+
+def beside_reference(cells: Cells) -> np.ndarray:
+    """Weights (round, cell) of the round's mean less the hold-out's mean."""
+    assert cells.reference is not None
+    held = np.where(cells.reference, cells.count, 0.0)
+    weights = np.zeros((cells.rounds, cells.count.size))
+    own = cells.count / cells.round_count[cells.round] - held / cells.by_round(held)[cells.round]
+    weights[cells.round, np.arange(cells.count.size)] = own
+    return weights
 
 
 def model_path(cells: Cells) -> np.ndarray:
@@ -245,12 +263,16 @@ def drift_errors(cells: Cells, structure: str = "full") -> tuple[np.ndarray, np.
         ]
         errors = [np.sqrt(np.sum(one.replicates**2, axis=0)).reshape(shape) for one in found]  # pyright: ignore[reportOptionalOperand]
         return errors[0], errors[1], found[0].freedom
-    moved, eye = model_path(cells), np.eye(shape[1])
+    eye = np.eye(shape[1])
+    moved = beside_reference(cells) if structure == "holdout" else model_path(cells)
     spread = cells.covariance / cells.count[:, None, None]
     share = cells.count / cells.round_count[cells.round]
     errors = np.zeros((2, *shape))
     for t in range(1, cells.rounds):
-        model = pull(cells, eye[:, :, None] * moved[t], structure)
+        if structure == "holdout":
+            model = (moved[t] - moved[0])[None, :, None] * eye[:, None, :]
+        else:
+            model = pull(cells, eye[:, :, None] * moved[t], structure)
         sign = (cells.round == t) * 1.0 - (cells.round == 0) * 1.0
         world = (sign * share)[None, :, None] * eye[:, None, :] - model
         for which, loading in enumerate((model, world)):
@@ -276,12 +298,17 @@ def share(cells: Cells, structure: str = "full") -> Linear:
     total, model, _ = drift(cells, structure)
     size, noise = sizes(cells)
     value = float(np.sum(weight * model * total)) / (size - noise)
-    moved = model_path(cells)
-    cotangent = (weight * total).T @ moved / (size - noise)
+    toward = weight * total / (size - noise)
+    if structure == "holdout":
+        beside = beside_reference(cells)
+        through = (beside - beside[0]).T @ toward
+    else:
+        cotangent = toward.T @ model_path(cells)
+        through = pull(cells, cotangent[None], structure)[0]
     pulls = weight * (model - 2.0 * value * total) / (size - noise)
     pulls[0] = -pulls[1:].sum(axis=0)
     part = (cells.count / cells.round_count[cells.round])[:, None]
-    loading = pull(cells, cotangent[None], structure)[0] + part * pulls[cells.round]
+    loading = through + part * pulls[cells.round]
     return Linear(np.array([value]), loading[None])
 
 
@@ -308,15 +335,16 @@ def _total_variances(cells: Cells) -> np.ndarray:
     return variances
 
 
-# Versions without parameters, and one round at a time
+# One round at a time
 
 
-def differences(cells: Cells, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Per round, the mean of the cells off the reference less that of those on it.
+def footprint(cells: Cells) -> np.ndarray:
+    """Weights (round, cell) of the mean off the hold-out less the hold-out's; NaN without either.
 
-    With a hold-out this is the footprint B_t(θ_t − θ_0) of every round, with no linearity and nothing
-    constant assumed. NaN where a round lacks either. Returns values and loadings (round, cell).
+    Applied to the means it is B_t(θ_t − θ_0) of every round, nothing linear or constant assumed.
     """
+    reference = cells.reference
+    assert reference is not None
     loading = np.zeros((cells.rounds, cells.count.size))
     for sign, group in ((1.0, ~reference), (-1.0, reference)):
         counts = cells.by_round(np.where(group, cells.count, 0.0))
@@ -324,5 +352,4 @@ def differences(cells: Cells, reference: np.ndarray) -> tuple[np.ndarray, np.nda
             part = np.where(group, cells.count, 0.0) / counts[cells.round]
         loading[cells.round, np.arange(cells.count.size)] += sign * part
     complete = cells.by_round(np.stack([reference, ~reference], axis=1) * 1.0).min(axis=1) > 0
-    loading = np.where(complete[:, None], np.nan_to_num(loading), np.nan)
-    return np.nan_to_num(loading) @ cells.mean + np.where(complete, 0.0, np.nan)[:, None], loading
+    return np.where(complete[:, None], np.nan_to_num(loading), np.nan)

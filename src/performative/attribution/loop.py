@@ -75,7 +75,7 @@ def examine(cells: Cells, inflation: float = 1.0, seed: int = 0) -> Loop:
     inside, noise = block(known)
     radius = float(_radius(inside))
     high = float(np.quantile(_radius(inside + noise), 0.975))
-    below, _, above = _quantiles(inside, radius, 1.0, noise)
+    below, above = _quantiles(inside, radius, 1.0, noise)
     leak = _leak(cells, known)
     count = int(known.sum())
     if leak.p < 0.01:
@@ -84,18 +84,18 @@ def examine(cells: Cells, inflation: float = 1.0, seed: int = 0) -> Loop:
         verdict, why = "unstable", "an error grows from one retraining to the next"
     elif radius < below and high < 1.0:
         verdict, why = "stable", f"in the {count} of {total} directions tried"
-        if _looks_unstable(*block(errors < GLIMPSED)):
-            verdict, why = "cannot tell", "a direction that was tried a little may well be unstable"
+        if _may_be_unstable(*block(errors < GLIMPSED)):
+            verdict, why = "cannot tell", "a direction that was tried a little may be unstable"
     else:
         verdict, why = "cannot tell", "the interval of the contraction includes 1"
     along = _along(cells, cells.eigen[1][:, known], inflation)
     return Loop(verdict, why, count, total, along, leak, inside, noise)
 
 
-def _looks_unstable(inside: np.ndarray, noise: np.ndarray) -> bool:
-    """Whether the loop shows more than half of the loops on the edge would."""
+def _may_be_unstable(inside: np.ndarray, noise: np.ndarray) -> bool:
+    """Whether a loop on the edge could have shown itself as this one does."""
     radius = float(_radius(inside))
-    return radius > _quantiles(inside, radius, 1.0, noise)[1]
+    return radius >= _quantiles(inside, radius, 1.0, noise)[0]
 
 
 def _unknown(why: str, total: int) -> Loop:
@@ -105,11 +105,11 @@ def _unknown(why: str, total: int) -> Loop:
 
 def _quantiles(
     inside: np.ndarray, radius: float, wanted: float, noise: np.ndarray
-) -> tuple[float, float, float]:
-    """The radius that a loop like this one, of radius `wanted`, would show: .025, .5 and .975."""
+) -> tuple[float, float]:
+    """Between what radii a loop like this one, of radius `wanted`, would show itself."""
     drawn = _radius(wanted / max(radius, 1e-12) * inside + noise)
-    low, middle, high = np.quantile(drawn, [0.025, 0.5, 0.975])
-    return float(low), float(middle), float(high)
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(low), float(high)
 
 
 def _interval(inside: np.ndarray, radius: float, noise: np.ndarray) -> Estimate:
@@ -120,7 +120,7 @@ def _interval(inside: np.ndarray, radius: float, noise: np.ndarray) -> Estimate:
     """
     reach = float(np.quantile(np.linalg.norm(noise, 2, axis=(1, 2)), 0.975))
     ends = []
-    for which, sign in ((2, -1.0), (0, 1.0)):
+    for which, sign in ((1, -1.0), (0, 1.0)):
         inner, outer = radius, max(radius + sign * 2.0 * reach, 0.0)
         for _ in range(7):
             middle = 0.5 * (inner + outer)

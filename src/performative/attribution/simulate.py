@@ -96,6 +96,7 @@ def simulate_log(
     units: int = 0,
     unit_share: float = 0.5,
     respond: Callable[[np.ndarray], np.ndarray] | None = None,
+    carry: float = 0.0,
 ) -> SimulatedLog:
     """A deployment log of a world whose truth is known.
 
@@ -117,6 +118,7 @@ def simulate_log(
         units: if given, so many units are seen in every round, each always in the same arm, and
             `unit_share` of the variance is theirs.
         respond: instead of θ ↦ Aθ, any function of a model.
+        carry: the part of the response that answers the arm's model of the round before.
 
     >>> log = simulate_log("holdout", kappa=0.3, alpha=0.0, rounds=4, rows=1000)
     >>> log.truth.kappa, log.summary.data.sizes["cell"]
@@ -132,7 +134,8 @@ def simulate_log(
     matrix, base, spread = _response(kind, kappa, dim, rng)
     path = _path(world, rounds, len(base), rng)
     retrain = _logistic if kind == "credit" else None
-    play = _Play(matrix, base, spread, path, alpha, retrain, rng, respond)
+    carry = _checks.number("carry", carry, low=0.0, high=1.0)
+    play = _Play(matrix, base, spread, path, alpha, retrain, rng, respond, carry)
     play.run(design, rounds, rows, keep_rows or bool(units) or kind == "credit", units, unit_share)
     summary = play.summary(ASSIGNED.get(design, "none"), kind, bool(units))
     return SimulatedLog(
@@ -229,6 +232,7 @@ class _Play:
         retrain: Callable | None,
         rng: np.random.Generator,
         respond: Callable[[np.ndarray], np.ndarray] | None,
+        carry: float,
     ):
         self.matrix, self.base, self.spread, self.path = matrix, base, spread, path
         self.alpha, self.retrain, self.rng = alpha, retrain, rng
@@ -237,6 +241,7 @@ class _Play:
         self.models: dict[str, np.ndarray] = {}
         self.columns: dict[str, dict[str, str]] = {"role": {}, "perturbation_of": {}}
         self.cells: list[dict[str, Any]] = []
+        self.carry, self.before = carry, {}
 
     # The rounds
 
@@ -245,7 +250,7 @@ class _Play:
     ) -> None:
         dim = len(self.base)
         self.people = _People(units, unit_share, self.rng, self.root) if units else None
-        current, previous = np.zeros(dim), None
+        current, previous = self.start(dim), None
         segments = [np.zeros(dim), np.zeros(dim)]
         flips = self.rng.integers(0, 2, size=rounds)
         ends = 0.5 * _unit(self.rng, dim)
@@ -265,6 +270,10 @@ class _Play:
             else:
                 previous = current
                 current = self._retrained(seen, pooled, current)
+
+    def start(self, dim: int) -> np.ndarray:
+        """The first model: trained before anything was deployed."""
+        return np.zeros(dim) if self.retrain else self.base.copy()
 
     def _arms(
         self, design: str, t: int, current: np.ndarray, previous: np.ndarray | None,
@@ -306,10 +315,18 @@ class _Play:
     def _deploy(self, t: int, arm: Arm, rows: int, draw_rows: bool) -> dict[str, Any]:
         self.models[arm.model] = arm.theta
         count = round(rows * arm.share)
-        responds = self.base + self.respond(arm.theta)
+        met = arm.theta + self.carry * (self.before.get(arm.name, arm.theta) - arm.theta)
+        self.before[arm.name] = arm.theta
+        responds = self.base + self.respond(met)
         world = self.path[t] * (1.0 if arm.group == 0 else -1.0)
         means = (responds + world, world) if self.alpha == 0 else (responds, world)
-        cell: dict[str, Any] = {"round": t, "arm": arm.name, "model": arm.model, "theta": arm.theta}
+        cell: dict[str, Any] = {
+            "round": t,
+            "arm": arm.name,
+            "model": arm.model,
+            "theta": arm.theta,
+            "met": met,
+        }
         cell["truth"] = (1 - self.alpha) * means[0] + self.alpha * means[1]
         between = self.alpha * (1 - self.alpha) * (means[0] - means[1]) ** 2
         cell["variance"] = np.diag(self.spread) + between
@@ -362,8 +379,7 @@ class _Play:
         """Shares from the populations' means, at the models that were deployed."""
         rounds = np.array([cell["round"] for cell in self.cells])
         count = np.array([cell["count"] for cell in self.cells])
-        thetas = np.array([cell["theta"] for cell in self.cells])
-        moved = (1 - self.alpha) * np.array([self.respond(theta) for theta in thetas])
+        moved = (1 - self.alpha) * np.array([self.respond(cell["met"]) for cell in self.cells])
         means = np.array([cell["truth"] for cell in self.cells])
         paths = []
         for values in (moved, means):

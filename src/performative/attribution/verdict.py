@@ -24,6 +24,7 @@ class Cutoffs(NamedTuple):
     noise: float = 2.0
     sample_ratio: float = 1e-4
     control: float = 0.01
+    fit: float = 0.002
 
 
 class Verdict(NamedTuple):
