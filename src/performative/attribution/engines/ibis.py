@@ -44,13 +44,13 @@ class Ibis:
         value = self._table[column.source]
         kind = self.columns[column.source]
         if column.kind in ("value", "optional", "signed"):
-            number = (value.cast("int8") if kind == "flag" else value).cast("float64")
+            number = (value.cast("int32") if kind == "flag" else value).cast("float64")
             if column.kind == "value":
                 return number
             if column.kind == "optional":
                 return number.isnan().ifelse(None, number)
             sign = self._table[column.extra]
-            sign = (sign.cast("int8") if self.columns[column.extra] == "flag" else sign) > 0
+            sign = (sign.cast("int32") if self.columns[column.extra] == "flag" else sign) > 0
             return sign.ifelse(number, -number)
         if column.kind in ("whole", "text"):
             if kind == "number":  # 3.0 is 3, and what is no whole number is missing
