@@ -4,6 +4,8 @@ $$\theta_{t+1} = \arg\min_{\theta\in\Theta} E_{z\sim D_t(\theta_t)}\,\ell(z, \th
 
 The inner problem is solved exactly: for the squared loss the minimiser is the projected mean, for
 all others Newton's method solves the fixed-point equation of `targets/solve.py`, boundary included.
+Where that gets stuck, as it can on a few rows without a penalty, accelerated descent on the risk
+brings it back.
 """
 
 from __future__ import annotations
@@ -11,14 +13,19 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 
 from performative import _checks
 from performative.learners.feedback import Problem
 from performative.learners.learner import Learner
-from performative.targets.solve import Memory, solve
+from performative.targets.solve import Memory, Solution, solve
 from performative.world.losses import Squared
 
 Array = Any
+
+SOLVED, PATIENCE = 1e-9, 3000
+"""What is not solved to this, relative to the size of θ, is descended on; in so many steps at most."""
 
 
 class State(NamedTuple):
@@ -58,7 +65,69 @@ class RRM(Learner):
             step = feedback.gradient(theta) / (1.0 + loss.l2)
             return State(feedback.domain.projection(theta - step), state.memory)
         found = solve(feedback.gradient, feedback.hessian, feedback.domain, theta, state.memory)
+        if self.sample is not None:  # a population has more rows than parameters
+            found = _unstuck(feedback, theta, found)
         return State(found.point, found.memory)
+
+
+def _unstuck(feedback: Any, start: Array, found: Solution) -> Solution:
+    """The solution, or a better one where Newton's method was stuck."""
+
+    def stuck(state: Any) -> Array:
+        found, tried = state
+        size = found.defect * found.memory.scale / (1.0 + jnp.linalg.norm(found.point))
+        return ~(size <= SOLVED) & ~tried
+
+    def again(state: Any) -> Any:
+        found, _ = state
+        near = _descend(feedback.decoupled_risk, feedback.gradient, feedback.domain, start)
+        memory = Memory.empty(start.shape[0])
+        new = solve(feedback.gradient, feedback.hessian, feedback.domain, near, memory)
+        lower = feedback.decoupled_risk(new.point) < feedback.decoupled_risk(found.point)
+        return jax.tree.map(lambda a, b: jnp.where(lower, a, b), new, found), jnp.asarray(True)
+
+    return jax.lax.while_loop(stuck, again, (found, jnp.asarray(False)))[0]
+
+
+class _Descent(NamedTuple):
+    theta: Array
+    ahead: Array  # where momentum has carried it
+    momentum: Array
+    step: Array
+    slope: Array  # the size of the projected gradient
+    count: Array
+
+
+def _descend(risk: Any, gradient: Any, domain: Any, start: Array) -> Array:
+    """Accelerated projected descent with backtracking and restarts: slow, but never stuck."""
+    first = jnp.linalg.norm(gradient(start))
+
+    def proceed(now: _Descent) -> Array:
+        return (now.slope > 1e-8 * first) & (now.count < PATIENCE)
+
+    def move(now: _Descent) -> _Descent:
+        slope = gradient(now.ahead)
+        theta = domain.projection(now.ahead - now.step * slope)
+        gone = theta - now.ahead
+        allowed = risk(now.ahead) + slope @ gone + 0.5 * (gone @ gone) / now.step
+        accepted = risk(theta) <= allowed + 1e-15 * jnp.abs(allowed)
+        momentum = 0.5 * (1.0 + jnp.sqrt(1.0 + 4.0 * now.momentum**2))
+        # Momentum that leads uphill is dropped.
+        uphill = gone @ (theta - now.theta) < 0.0
+        carried = jnp.where(uphill, 0.0, (now.momentum - 1.0) / momentum)
+        new = _Descent(
+            theta,
+            domain.projection(theta + carried * (theta - now.theta)),
+            jnp.where(uphill, 1.0, momentum),
+            1.2 * now.step,
+            jnp.linalg.norm(gone) / now.step,
+            now.count + 1,
+        )
+        shorter = now._replace(step=0.5 * now.step, count=now.count + 1)
+        return jax.tree.map(lambda a, b: jnp.where(accepted, a, b), new, shorter)
+
+    begun = _Descent(start, start, jnp.ones(()), jnp.ones(()), jnp.asarray(jnp.inf), jnp.asarray(0))
+    return jax.lax.while_loop(proceed, move, begun).theta
 
 
 def rrm(rows: int | None = None) -> Learner:
@@ -66,7 +135,8 @@ def rrm(rows: int | None = None) -> Learner:
 
     Args:
         rows: None minimises the population's risk; a number retrains on that many sampled rows, as
-            people do.
+            people do. (Rows that a plane separates have no minimiser without a penalty on an
+            unbounded domain: the model is then merely large.)
 
     >>> import performative as pp
     >>> world = pp.World(response=pp.responses.location(0.5, pp.Gaussian([1.0], 1.0)),
