@@ -31,7 +31,7 @@ def run(name: str, folder: Path, rounds: int) -> str:
 def test_every_example_is_run_here():
     tested = {"plot_quickstart", "plot_divergence", "plot_by_hand", "plot_your_own_world"}
     tested |= {"plot_landscape"}
-    tested |= {"plot_case_study", "sweep_with_dask"}
+    tested |= {"plot_case_study", "sweep_with_dask", "plot_bounds"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -44,6 +44,14 @@ def test_divergence(tmp_path):
     away = [float(line.split(" is ")[1].split()[0]) for line in lines]
     assert all("stable point certified" in line for line in lines)
     assert away[0] > 5 and away[1] > 5 and away[2] < 1e-6
+
+
+def test_bounds(tmp_path):
+    lines = run("plot_bounds", tmp_path, rounds=10).splitlines()[1:]
+    assert len(lines) == 8
+    for line in lines:
+        paper, recursion, second_order = (float(x) for x in line.split(": ")[1].split(", "))
+        assert paper >= recursion * (1 - 1e-3) and min(recursion, second_order) >= 1
 
 
 def test_by_hand(tmp_path):

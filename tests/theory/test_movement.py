@@ -118,3 +118,25 @@ def test_a_fixed_p_moves_the_stable_points_unless_alpha_is_constant():
         world = pp.worlds.quadratic(drift="stationary", b=b, rounds=50)
         path[b] = float(pp.path_length(pp.stable_points(world))[-1])
     assert path[0.0] == 0.0 and path[1.0] > 0.1
+
+
+def test_the_corollary_needs_d_and_p_near_each_other():
+    """Erratum to section 3: P_t moves by 1 a round and Σ α_t is log T, yet regret is T/2.
+
+    The stable point is 1 in even rounds and 0 in odd ones; retraining is always one round late.
+    """
+    rounds = 400
+    t = np.arange(1, rounds + 1)
+    world = pp.World(
+        response=pp.responses.location(0.0, pp.Gaussian([0.0], 1.0)),
+        drift=pp.drifts.recorded(pp.Gaussian(t[:, None].astype(float), 1.0)),
+        mixing=pp.mixing.recorded(np.where(t % 2 == 0, 1 / t, 0.0)),
+        loss=pp.losses.squared(),
+        domain=pp.domains.linf_ball(5.0),
+        rounds=rounds,
+    )
+    regret = pp.simulate(world, pp.learners.rrm()).regret("stable").values[0]
+    assert regret[-1] == pytest.approx(rounds / 2 - 0.5)
+    assert 1 + world.alphas.sum() < 5
+    sides = target_moves(world)
+    assert sides.holds() and sides.right[-1] > 0.9
