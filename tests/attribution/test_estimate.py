@@ -2,8 +2,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from attribution import rows as oracle
 
+from attribution import rows as oracle
 from performative.attribution import estimate
 
 

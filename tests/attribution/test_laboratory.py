@@ -56,7 +56,7 @@ def test_the_optimal_point_needs_what_no_log_tells(log):
 
 
 def test_means_alone_leave_the_optimal_point_open():
-    """Equal B and w, three base means: θ^PS stays, θ^PO is 1.724, 1.207, 0.690 : no log of means tells them apart."""
+    """Equal B and w, three base means: θ^PS stays where it is, θ^PO does not."""
     points = []
     for base in (0.0, 1.0, 2.0):
         world = pp.World(

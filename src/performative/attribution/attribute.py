@@ -713,7 +713,11 @@ class Report:
         if not self.design.concurrent:
             return None
         return outcome.offline_online_gap(
-            self.summary.data, self.cells, self.design.reference, self._look_factor
+            self.summary.data,
+            self.cells,
+            self.design.reference,
+            self._look_factor,
+            symmetric=self.design.kind == "arms",
         )
 
     @property

@@ -31,12 +31,20 @@ class Gap(NamedTuple):
 
 
 def offline_online_gap(
-    data: xr.Dataset, cells: Cells, reference: np.ndarray, widen: float = 1.0
+    data: xr.Dataset,
+    cells: Cells,
+    reference: np.ndarray,
+    widen: float = 1.0,
+    symmetric: bool = False,
 ) -> Gap | None:
-    """The gap of the newest model of each round, averaged over rows; None without losses."""
+    """The gap of the newest model of each round, averaged over rows; None without losses.
+
+    Of models first used in the same round the newest is the one trained through last, then the last in
+    the table of models; with `symmetric` all of them count alike.
+    """
     if "loss" not in data or cells.count.size == cells.rounds:
         return None
-    part = _loss_cells(data, cells, reference)
+    part = _loss_cells(data, cells, reference, symmetric)
     if not np.any(part.theta[:, 1]):
         return None
     found = [
@@ -47,12 +55,13 @@ def offline_online_gap(
     return Gap(gap, offline, online)
 
 
-def _loss_cells(data: xr.Dataset, cells: Cells, reference: np.ndarray) -> Cells:
+def _loss_cells(data: xr.Dataset, cells: Cells, reference: np.ndarray, symmetric: bool) -> Cells:
     """Losses as statistics; θ holds the slot of the cell's own model, and whether it is the newest."""
     slots, deployed = data["slot_model"].values, data["deployed"].values
     own = np.argmax(slots == deployed[:, None], axis=1)
     first = {name: cells.round[deployed == name].min() for name in set(deployed.tolist())}
-    since = np.array([first[name] for name in deployed.tolist()], dtype=float)
+    later = {} if symmetric else _later(data)
+    since = np.array([first[name] + later.get(name, 0.0) for name in deployed.tolist()])
     since[reference] = -1.0
     latest = np.full(cells.rounds, -1.0)
     np.maximum.at(latest, cells.round, since)
@@ -74,6 +83,18 @@ def _loss_cells(data: xr.Dataset, cells: Cells, reference: np.ndarray) -> Cells:
         contrast_variance=None,
         **buckets,
     )
+
+
+def _later(data: xr.Dataset) -> dict[str, float]:
+    """Fractions of a round, more for models trained through later, or later in their table."""
+    names = [str(name) for name in data["model"].values]
+    through = data["trained_through"].values if "trained_through" in data.coords else names
+    told = {name: str(text) for name, text in zip(names, through, strict=True)}
+    numeric = all(text.replace(".", "", 1).isdigit() for text in told.values())
+    when = {name: float(text) if numeric else text for name, text in told.items()}
+    known = "trained_through" in data.coords and all(told.values())
+    order = sorted(names, key=lambda name: when[name]) if known else names
+    return {name: k / (len(names) + 1) for k, name in enumerate(order)}
 
 
 def _compared(cells: Cells, online: float, offline: float) -> Linear:
