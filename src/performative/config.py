@@ -228,7 +228,7 @@ class _Builder:
     def look_at(self, tables: dict[str, Any]) -> None:
         """Note the mistakes inside the tables of a file whose top level is wrong already."""
         for family, room in ((World, "worlds"), (Learner, "learners")):
-            inside = tables.get(room)
+            inside: Any = tables.get(room)
             for name, table in inside.items() if _is_piece(inside) else ():
                 place = f"{room}.{_key(name)}"
                 if _is_piece(table) and family is World:

@@ -340,6 +340,7 @@ def find_all(world: World, kind: Kind, progress_shown: bool | None = None) -> xr
         },
     )
     warn_of_flags(kind.name, found.status)
+    world.warn_of_coarse_nodes(np.arange(1, world.rounds + 1), found.points)
     return points
 
 

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import equinox as eqx
 import jax
 import numpy as np
 
@@ -23,6 +24,7 @@ from performative.world.responses import Lagged, Location, LocationScale, Respon
 from performative.world.rigorous import Bounds, LabelledSquared, SignedSquared, bounds_of
 
 if TYPE_CHECKING:
+    from performative.world.rounds import Round
     from performative.world.world import World
 
 Array = Any
@@ -35,6 +37,9 @@ class Constant(NamedTuple):
     kind: str
     why: str
 
+
+REACH = 8.0
+"""In an unbounded domain, quadrature is made for models up to this norm."""
 
 UNKNOWN = Constant(float(np.inf), "surrogate", "not known for this loss and response")
 TRUST = ("rigorous", "computed", "surrogate")
@@ -390,11 +395,12 @@ def _paired_sensitivity(
     return Constant(value, "surrogate", f"paired samples: {pairs} pairs of models, {n} rows each")
 
 
-def largest_deviation(round_: Any, domain: Domain, parameters: int) -> float:
-    """The largest standard deviation that a margin can have over the domain."""
-    radius = domain.radius if np.isfinite(domain.radius) else 8.0
+def largest_deviation(world: World) -> float:
+    """The largest standard deviation that a margin can have over the domain, in any round."""
+    everything, domain = world.at(slice(None)), world.domain
+    radius = domain.radius if np.isfinite(domain.radius) else REACH
     parts: list[float] = []
-    for source in (round_.response, round_.exogenous):
+    for source in (everything.response, everything.exogenous):
         if isinstance(source, Lagged):
             source = source.response
         base = source.base if isinstance(source, (Location, LocationScale)) else source
@@ -404,12 +410,35 @@ def largest_deviation(round_: Any, domain: Domain, parameters: int) -> float:
                 norms = np.linalg.norm(source.scales, 2, axis=(1, 2))
                 stretch += radius * float(np.linalg.norm(norms))
             parts += [stretch * deviation for deviation in _deviations(base)]
-    if not parts:  # a response or map of one's own: look at it
-        points = [domain.center(parameters), *domain.draw(np.random.default_rng(0), 32, parameters)]
-        for point in points:
-            data = round_.distribution(point)
-            parts += [1.5 * deviation for deviation in _deviations(data)]
+    if world.is_own:  # a response or map of one's own: look at it
+        parts += [1.5 * deviation for deviation in _deviations_seen(world)]
     return radius * max(parts, default=0.0)
+
+
+def _deviations_seen(world: World) -> list[float]:
+    """The deviations at some models, of a function that may do anything, in some rounds."""
+    some = np.unique(np.linspace(1, world.rounds, 16).astype(int)) if world.map else np.ones(1, int)
+    drawn = world.domain.draw(np.random.default_rng(0), 32, world.parameters)
+    points = np.concatenate([world.domain.center(world.parameters)[None], drawn])
+    rounds, points = np.repeat(some, len(points)), np.tile(points, (len(some), 1))
+    moving, still = eqx.partition(world.at(rounds), world.moving())
+    matrices = [np.asarray(matrix) for matrix in _covariances(moving, still, points)]
+    tops = [np.linalg.eigvalsh(matrix)[..., -1].max() for matrix in matrices]
+    return [float(np.sqrt(max(top, 0.0))) for top in tops]
+
+
+@jax.jit
+def _covariances(moving: Any, still: Round, points: Array) -> list[Array]:
+    def one(part: Any, point: Array) -> list[Array]:
+        return _of_normals(eqx.combine(part, still).distribution(point))
+
+    return jax.vmap(one)(moving, points)
+
+
+def _of_normals(distribution: Distribution) -> list[Array]:
+    if isinstance(distribution, Mixture):
+        return [matrix for part in distribution.components for matrix in _of_normals(part)]
+    return [distribution.covariance] if isinstance(distribution, Gaussian) else []
 
 
 def _deviations(distribution: Distribution) -> list[float]:

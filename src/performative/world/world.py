@@ -128,7 +128,7 @@ class World:
         ladder = Ladder(expectations.choose(self.loss, data, expectation))
         changes: dict[str, Any] = {}
         if "quadrature" in ladder.names:
-            deviation = constants.largest_deviation(first, self.domain, self.parameters)
+            deviation = constants.largest_deviation(self)
             ladder = ladder._replace(nodes=quadrature.nodes_for(deviation))
         if "monte carlo" in ladder.names:
             noise = Noise.draw(jax.random.key(seed), draws, data.dimension)
@@ -181,6 +181,12 @@ class World:
     def lag(self) -> float | None:
         """The rate of a lagged population, None if it responds at once."""
         return float(self.response.rate) if isinstance(self.response, Lagged) else None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether D_t(θ) comes from a user's function, of which nothing is known in advance."""
+        response = self.response.response if isinstance(self.response, Lagged) else self.response
+        return self.map is not None or isinstance(response, Custom)
 
     @property
     def pathwise(self) -> bool:
@@ -281,7 +287,7 @@ class World:
         else:
             here = self.at(_pad(np.broadcast_to(rounds, shape).reshape(-1), padded))
             moving, still = eqx.partition(here, self.moving())
-        still = self._fine_enough(moving, still, flat, finer)
+        moving, still = self._fine_enough(moving, still, flat, finer)
         values = _compiled(what, self.lanes, moving, still, flat)
         values = jax.tree.map(lambda leaf: np.asarray(leaf)[:lanes], values)
         _warn_of_nothing(what, values)
@@ -290,19 +296,45 @@ class World:
 
     def _fine_enough(
         self, moving: Any, still: Round, models: list[np.ndarray], finer: bool
-    ) -> Round:
+    ) -> tuple[Any, Round]:
         """More quadrature nodes, where a model lies outside the domain they were chosen for."""
         ladder = still.ladder
         if "quadrature" not in ladder.names:
-            return still
+            return moving, still
         nodes = ladder.nodes
-        outside = np.linalg.norm(models[0], axis=1).max() > self.domain.radius * (1 + 1e-9)
-        if outside or any(not self.domain.contains(model) for model in models[1:]):
+        bounded = np.isfinite(self.domain.radius)
+        reach = self.domain.radius * (1 + 1e-9) if bounded else constants.REACH
+        outside = np.linalg.norm(models[0], axis=1).max() > reach
+        if outside or self.is_own or any(not self.domain.contains(model) for model in models[1:]):
             spread = float(np.max(_compiled("margin_deviation", self.lanes, moving, still, models)))
             wanted = quadrature.nodes_for(spread)
             nodes = max(nodes, 2 ** int(np.ceil(np.log2(wanted))))
         nodes = 2 * nodes if finer else nodes
-        return dataclasses.replace(still, ladder=ladder._replace(nodes=nodes))
+        ladder = ladder._replace(nodes=nodes)
+        if moving is not None:
+            moving = dataclasses.replace(moving, ladder=ladder)
+        return moving, dataclasses.replace(still, ladder=ladder)
+
+    @double
+    def warn_of_coarse_nodes(self, t: Any, theta: np.ndarray) -> None:
+        """Say so where models turned out to lie where the quadrature was not made for.
+
+        That can happen in an unbounded domain, or with a response or map of one's own.
+        """
+        ladder = self._all.ladder
+        bounded = np.isfinite(self.domain.radius) and not self.is_own
+        if "quadrature" not in ladder.names or bounded:
+            return
+        models = np.reshape(theta, (-1, self.parameters))
+        spread = np.ravel(self._evaluate("margin_deviation", t, ("theta", models)))
+        coarse = np.array([quadrature.nodes_for(each) for each in spread]) > ladder.nodes
+        if coarse.any():
+            warnings.warn(
+                f"{int(coarse.sum())} of {len(models)} models have margins with standard deviations "
+                f"up to {spread.max():.3g}, for which {ladder.nodes} quadrature nodes are too few: "
+                "give the world a bounded domain that holds them.",
+                stacklevel=3,
+            )
 
     # Data
 

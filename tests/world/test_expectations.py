@@ -1,0 +1,76 @@
+"""Quadrature where it is hardest: spreads that come late, far out, or from a user's function."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import performative as pp
+
+NODES = np.linspace(-10, 10, 40_001)
+WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
+STEEP = 1 + 20.0**2
+
+
+def smoothed(mean, deviation):
+    """E log(1 + e^−u) of a normal margin, by a rule some hundred times finer than needed."""
+    return WEIGHTS @ np.logaddexp(0.0, -(mean + deviation * NODES))
+
+
+def logistic_world(rounds=4, radius=1.0, **pieces):
+    domain = pp.domains.everywhere() if radius is None else pp.domains.ball(radius)
+    return pp.World(loss=pp.losses.logistic(), domain=domain, rounds=rounds, **pieces)
+
+
+def test_a_spread_that_comes_in_a_later_round_is_integrated_as_well():
+    covariance = np.array([1.0, 1.0, STEEP, 1.0]).reshape(4, 1, 1)
+    world = logistic_world(drift=pp.drifts.recorded(pp.Gaussian(np.zeros((4, 1)), covariance)))
+    for t in range(1, 5):
+        expected = smoothed(0.0, np.sqrt(covariance[t - 1, 0, 0]))
+        assert world.risk(t, [1.0]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_map_whose_spread_grows_is_integrated_in_every_round():
+    def later(t, theta):
+        return pp.Gaussian(theta, (1.0 + t**3) * jnp.eye(1))
+
+    world = logistic_world(rounds=8, map=pp.maps.custom(distribution=later, dimension=1))
+    for t in (1, 8):
+        expected = smoothed(1.0, np.sqrt(1.0 + t**3))
+        assert world.risk(t, [1.0]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_spread_of_ones_own_counts_beside_a_narrow_drift():
+    def wide(theta):
+        return pp.Gaussian(jnp.zeros(1), STEEP * jnp.eye(1))
+
+    world = logistic_world(
+        response=pp.responses.lagged(pp.responses.custom(distribution=wide, dimension=1), 0.5),
+        drift=pp.drifts.fixed(pp.Gaussian([0.0], 1.0)),
+        mixing=pp.mixing.constant(0.25),
+    )
+    expected = 0.75 * smoothed(0.0, np.sqrt(STEEP)) + 0.25 * smoothed(0.0, 1.0)
+    assert world.risk(1, [1.0]) == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_model_far_out_in_an_unbounded_domain_gets_the_nodes_it_needs():
+    world = logistic_world(radius=None, drift=pp.drifts.fixed(pp.Gaussian([0.0], 1.0)))
+    assert world.risk(1, [100.0]) == pytest.approx(smoothed(0.0, 100.0), abs=1e-10)
+
+
+def test_many_rounds_at_models_outside_the_domain():
+    covariance = np.array([1.0, 4.0, 9.0, 16.0]).reshape(4, 1, 1)
+    world = logistic_world(drift=pp.drifts.recorded(pp.Gaussian(np.zeros((4, 1)), covariance)))
+    risks = world.risk([1, 2, 3, 4], [30.0])
+    expected = [smoothed(0.0, 30.0 * k) for k in (1, 2, 3, 4)]
+    np.testing.assert_allclose(risks, expected, atol=1e-10)
+
+
+def test_targets_beyond_what_the_nodes_were_made_for_are_said():
+    world = pp.World(
+        drift=pp.drifts.fixed(pp.Gaussian([0.5, 0.0], [1e-4, 100.0])),
+        loss=pp.losses.logistic(l2=1e-6),
+        domain=pp.domains.halfspace([0.0, -1.0], -40.0),  # the second entry is at least 40
+        rounds=1,
+    )
+    with pytest.warns(UserWarning, match="quadrature nodes are too few"):
+        pp.stable_points(world)
