@@ -132,9 +132,14 @@ def agree(what: str, ours: Array, theirs: Array, within: float = AGREEMENT) -> N
 
 
 class Game:
-    """RRM in worlds of one structure, ready to be played: targets known, programs not compiled."""
+    """A learner in worlds of one structure, ready to be played: targets known, nothing compiled."""
 
-    def __init__(self, worlds: list[Any], starts: np.ndarray, regret: bool = True):
+    def __init__(
+        self, worlds: list[Any], starts: np.ndarray, regret: bool = True, learner: Any = None
+    ):
+        from performative.learners import rrm
+
+        self.learner = rrm() if learner is None else learner
         self.worlds, self.starts = worlds, starts  # starts: (run, world, parameter)
         self.targets = ("stable",) if regret else ()
         self.finders: dict[Any, Any] = {}
@@ -142,12 +147,11 @@ class Game:
 
     def player(self) -> Any:
         """One at round 1; to be made in double precision."""
-        from performative.learners import rrm
         from performative.simulation.engine import Player, problem_of
         from performative.simulation.run import Record
 
         runs, mode = len(self.starts), "regret" if self.targets else "all"
-        learners = [rrm().prepare(problem_of(world)) for world in self.worlds]
+        learners = [self.learner.prepare(problem_of(world)) for world in self.worlds]
         self.records = [
             Record.of(world, learner, runs, runs, self.targets, mode)
             for world, learner in zip(self.worlds, learners, strict=True)
@@ -734,6 +738,13 @@ def memory(quick: bool) -> list[Row]:
     ]
 
 
+def attribution(quick: bool) -> list[Row]:
+    """The aggregates of deployment logs, up to 100 million rows."""
+    from performative.attribution.bench import attribution
+
+    return attribution(quick)
+
+
 def start_up(quick: bool) -> list[Row]:
     """Fresh processes, the interpreter's own start included; the fastest of five."""
     command = Path(sys.executable).parent / "performative"
@@ -840,6 +851,7 @@ CASES: dict[str, Callable[[bool], list[Row]]] = {
     "rows-custom": custom_loss,
     "wide": wide,
     "memory": memory,
+    "attribution": attribution,
     "start": start_up,
     "gpu-quadratic": gpu_quadratic,
     "gpu-credit": gpu_credit,
