@@ -69,7 +69,7 @@ def _gradient_distances(
     bounds = constants.bounds
     if bounds is None:
         return unknown if exogenous.rounds is not None else nothing, unknown
-    if _one_shape(exogenous, response):
+    if not world.loss.labelled and _one_shape(exogenous, response):
         beta = constants.data_smoothness.value
         near, far = _of_means(exogenous, response, points)
         return beta * near, beta * far

@@ -29,6 +29,7 @@ class Part(NamedTuple):
     square: float  # E‖x‖²
     fourth: float  # (E‖x‖⁴)^(1/4)
     label: float  # (E y⁴)^(1/4)
+    label_mean: float  # |E y|
     normal: bool
     responds: bool = False
 
@@ -41,6 +42,7 @@ class Part(NamedTuple):
             square=self.square + _times(2 * self.mean, reach) + reach**2,
             fourth=self.fourth + reach,
             label=self.label + label,
+            label_mean=self.label_mean + label,
             responds=True,
         )
 
@@ -286,7 +288,9 @@ class Logistic(Bounds):
         return self.l2 + self.largest("second") / 4
 
     def data_smoothness(self, responding: bool = False) -> float:
-        general = self.data_smoothness_at(np.sqrt(self.largest("square", responding)))
+        # Moved by v, E φ′x moves by E φ″(θᵀv)x + E φ′ v; ‖E φ″x‖ ≤ √λ_max/4, and σ is concave above 0.
+        size = _times(self.radius, np.sqrt(self.largest("second", responding)))
+        general = _sigmoid(size) + size / 4
         moving = [part for part in self.parts if part.responds]
         if self.loss.labelled or not all(part.normal for part in moving):
             return general
@@ -316,9 +320,8 @@ class Logistic(Bounds):
 
     def _direct(self) -> float:
         """The largest q = E σ(−u)."""
-        if not self._normal or not np.isfinite(self.radius):
-            return 1.0
-        return _sigmoid(_times(self.largest("mean"), self.radius))
+        size = np.sqrt(self.largest("second"))
+        return _sigmoid(_times(self.largest("mean") if self._normal else size, self.radius))
 
     def _pull_of_means(self) -> float:
         return self._direct() * self.largest("mean")
@@ -332,7 +335,7 @@ class Logistic(Bounds):
         return min(general, pull + self._pull_of_means())
 
     def lipschitz_data(self) -> float:
-        return self.radius * self._direct()
+        return _times(self.radius, self._direct())
 
     def noise(self) -> tuple[float, float]:
         # E‖φ′x + λθ‖² ≤ E‖x‖² + 2λ E φ′θᵀx + λ²‖θ‖², and φ′(u) u ≤ u⁻.
@@ -374,15 +377,17 @@ class LabelledSquared(Bounds):
         return penalty + max(min(least), 0.0)
 
     def data_smoothness(self, responding: bool = False) -> float:
-        rows, labels = self.largest("square", responding), self.largest("label", responding)
-        return self._slope(np.sqrt(rows), labels, 1.0 if self.label_strength else 0.0)
+        # ∇ℓ = −(y − θᵀx)x moves by (θᵀv)x − (y − θᵀx)v with x, and by −x with y: means alone matter.
+        rows, labels = self.largest("mean", responding), self.largest("label_mean", responding)
+        features = labels + 2 * _times(self.radius, rows)
+        return float(np.hypot(features, rows if self.label_strength else 0.0))
 
     def data_smoothness_at(self, size: float, label: float = 0.0) -> float:
-        return self._slope(size, label, 1.0)
+        return float(np.hypot(label + 2 * _times(self.radius, size), size))
 
-    def _slope(self, size: float, label: float, moves_labels: float) -> float:
-        # ∇ℓ = −(y − θᵀx)x moves by (θᵀv)x − (y − θᵀx)v with x, and by −x with y.
-        return float(np.hypot(label + 2 * _times(self.radius, size), moves_labels * size))
+    def _mean_residual(self) -> float:
+        """|E (y − θᵀx)|."""
+        return self.largest("label_mean") + _times(self.radius, self.largest("mean"))
 
     def _residual(self) -> float:
         """√E (y − θᵀx)²."""
@@ -390,7 +395,7 @@ class LabelledSquared(Bounds):
 
     def lipschitz(self) -> float:
         through = _times(self.strength, self.radius) + self.label_strength
-        return self.lipschitz_judged() + _times(through, self._residual())
+        return self.lipschitz_judged() + _times(through, self._mean_residual())
 
     def lipschitz_judged(self) -> float:
         rows = np.sqrt(self.largest("second"))
@@ -398,7 +403,7 @@ class LabelledSquared(Bounds):
 
     def lipschitz_data(self) -> float:
         moves = self.radius + (1.0 if self.label_strength else 0.0)
-        return _times(moves, self._residual())
+        return _times(moves, self._mean_residual())
 
     def noise(self) -> tuple[float, float]:
         rows = self.largest("fourth")
@@ -426,7 +431,7 @@ def _part(loss: Any, data: Distribution, by_trace: bool = False) -> Part:
     if mean.ndim == 1:
         second = np.linalg.eigvalsh(covariance + np.outer(mean, mean))[-1]
     if by_trace:  # the square less that of the mean is then the largest trace
-        return Part(0.0, 0.0, 0.0, float(np.max(trace)), 0.0, 0.0, False)
+        return Part(0.0, 0.0, 0.0, float(np.max(trace)), 0.0, 0.0, 0.0, False)
     return Part(
         mean=float(np.max(norms)),
         spread=float(np.max(eigenvalues[..., -1])),
@@ -434,6 +439,7 @@ def _part(loss: Any, data: Distribution, by_trace: bool = False) -> Part:
         square=float(np.max(trace + norms**2)),
         fourth=float(np.max(_fourth(loss, data, "features"))) ** 0.25,
         label=float(np.max(_fourth(loss, data, "label"))) ** 0.25 if loss.labelled else 0.0,
+        label_mean=float(np.abs(data.mean[..., -1]).max()) if loss.labelled else 0.0,
         normal=isinstance(data, Gaussian),
     )
 
