@@ -56,13 +56,14 @@ class Linear(NamedTuple):
 
     def solve(self, alphas: np.ndarray, constant: np.ndarray) -> np.ndarray:
         """The θ of every round with M_t θ + F(0) = 0: back substitution, all rounds at a time."""
+        # einsum and not a matrix product: the threads of BLAS would wait for those of this package.
         weight = 1.0 - alphas
-        right = -constant @ self.vectors.conj()
+        right = -np.einsum("ti,ik->kt", constant, self.vectors.conj())
         solved = np.empty(right.shape, complex)
-        for k in reversed(range(right.shape[1])):
-            known = weight * (solved[:, k + 1 :] @ self.triangle[k, k + 1 :])
-            solved[:, k] = (right[:, k] - known) / (self.identity + weight * self.triangle[k, k])
-        return np.real(solved @ self.vectors.T)
+        for k in reversed(range(len(right))):
+            known = weight * np.einsum("it,i->t", solved[k + 1 :], self.triangle[k, k + 1 :])
+            solved[k] = (right[k] - known) / (self.identity + weight * self.triangle[k, k])
+        return np.real(np.einsum("kt,jk->tj", solved, self.vectors))
 
 
 def find(
