@@ -1,5 +1,6 @@
 """What a summary must hold, computed from the rows themselves, one cell at a time."""
 
+import duckdb
 import numpy as np
 import pandas as pd
 
@@ -20,6 +21,11 @@ def log(rows=4000, rounds=3, seed=0, missing=0.1):
     for name in ("skill", "town=z", "intercept"):
         models[name] = rng.normal(size=len(models))
     return frame, models
+
+
+def to_parquet(frame, path):
+    """Write a Parquet file without pandas' own way, which needs PyArrow."""
+    duckdb.from_df(frame).write_parquet(str(path))
 
 
 def wide(frame):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from attribution import brute
 from performative import cli
 from performative.attribution import Summary, attribute, simulate_log
 
@@ -17,7 +18,7 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("logs")
     for design in ("holdout", "single"):
         log = simulate_log(design, kappa=0.3, rounds=8, rows=3000, seed=1, keep_rows=True)
-        pd.DataFrame(log.rows).to_parquet(place / f"{design}.parquet")
+        brute.to_parquet(pd.DataFrame(log.rows), place / f"{design}.parquet")
         pd.DataFrame(log.models).to_csv(place / f"{design}.csv", index=False)
     return place
 

@@ -74,19 +74,19 @@ def _cause(report: Report) -> Answer:
     if word == "no drift":
         return Answer(question, "NO DRIFT.", ["The data moved no more than chance does."])
     if word != CANNOT_TELL and share is not None:
-        return Answer(question, f"{word.upper()}.", [_shares(share)])
+        return Answer(question, f"{word.upper()}.", [shares(share)])
     says = _why_not(report, "cause")
     if report.trap is not None:
         says += _trap(report)
     elif share is not None and share.high - share.low < 1:
         if _conditional(report):
-            says.append(f"If the arms are comparable: {_lower(_shares(share))}")
+            says.append(f"If the arms are comparable: {_lower(shares(share))}")
         elif not report.objection:
-            says.append(_shares(share))
+            says.append(shares(share))
     return Answer(question, "CANNOT TELL.", says)
 
 
-def _shares(share: Estimate) -> str:
+def shares(share: Estimate) -> str:
     interval = f"[{_percent(share.low)}, {_percent(share.high)}]"
     part = f"Your model's part of the drift is {_percent(share.value)} {interval}"
     if share.high < 0:
