@@ -8,9 +8,7 @@ import pytest
 import scipy.optimize
 
 import performative as pp
-from performative.learners.greedy_sgd import greedy_sgd
-from performative.learners.lazy_sgd import lazy_sgd
-from performative.learners.rgd import rgd
+from performative.learners import greedy_sgd, lazy_sgd, rgd
 
 ROUNDS = 60
 SCHEDULES = (0.0, 0.25, 0.5, 1.0, 2.0)
@@ -316,6 +314,19 @@ def test_bounds_are_refused_for_what_they_are_not_about():
         pp.theory.bound(world, pp.learners.rrm(), kind="recursive")
     with pytest.raises(ValueError, match="start must lie in the domain"):
         pp.theory.bound(world, pp.learners.rrm(), start=[9.0])
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [pp.learners.averaged_rrm(), pp.learners.proximal_rrm(1.0), pp.learners.pooled_rrm()],
+    ids=lambda learner: learner.name,
+)
+def test_a_learner_derived_from_another_has_none_of_its_bounds(learner):
+    world = _strong_response(0.5, [0.5] * 4)
+    with pytest.raises(ValueError, match="learner must be one that a theorem covers"):
+        pp.theory.bound(world, learner)
+    with pytest.raises(ValueError, match="learner must be RRM"):
+        pp.theory.rate(learner, 1.0)
 
 
 def test_a_learner_with_its_own_steps_is_told_which_constant_a_default_needs():

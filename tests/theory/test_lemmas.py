@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import performative as pp
-from performative.learners.rgd import rgd
+from performative.learners import rgd
 from performative.theory import lemmas
 
 ROUNDS, DIM = 12, 2

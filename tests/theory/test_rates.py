@@ -5,10 +5,7 @@ import pytest
 import xarray as xr
 
 import performative as pp
-from performative.learners.greedy_sgd import greedy_sgd
-from performative.learners.lazy_sgd import lazy_sgd
-from performative.learners.rgd import rgd
-from performative.learners.zgd2 import zgd2
+from performative.learners import greedy_sgd, lazy_sgd, rgd, zgd2
 
 RRM = pp.learners.rrm()
 

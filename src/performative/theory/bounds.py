@@ -84,7 +84,7 @@ def bound(
     _checks.instance("learner", learner, Learner, "a learner (pp.learners.…)")
     _checks.choice("kind", kind, KINDS)
     if constants is not None:
-        _checks.instance("constants", constants, Constants, "a pp.theory.Constants")
+        _checks.instance("constants", constants, Constants, "made by pp.theory.surrogates")
     file = _file_of(learner)
     case = Case(world, learner, start, constants)
     why = ""
@@ -148,9 +148,9 @@ def _labelled(
 
 
 def _file_of(learner: Learner) -> ModuleType:
-    for kind, file in FILES.items():
-        if isinstance(learner, kind):
-            return file
+    # The type itself: a learner derived from one of these is another learner.
+    if type(learner) in FILES:
+        return FILES[type(learner)]
     raise ValueError(
         f"learner must be one that a theorem covers; got {learner.name}, and there are bounds for "
         + ", ".join(kind.__name__ for kind in FILES)

@@ -76,12 +76,13 @@ def rate(learner: Learner, b: float, r: float | None = None, drift: str = "movin
     _checks.instance("learner", learner, Learner, "a learner (pp.learners.…)")
     b = _checks.number("b", b, low=0.0)
     moving = _checks.choice("drift", drift, ("moving", "fixed")) == "moving"
-    if isinstance(learner, GreedySGD):
+    kind = type(learner)  # a learner derived from one of these is another learner
+    if kind is GreedySGD:
         return _greedy(b, moving)
-    if isinstance(learner, LazySGD):
+    if isinstance(learner, LazySGD) and kind is LazySGD:
         grows = float(learner.growth) if r is None else _checks.number("r", r, low=0.0)
         return _lazy(b, grows, moving)
-    if isinstance(learner, (RRM, RGD)):
+    if kind in (RRM, RGD):
         return _retraining(b, moving)
     raise ValueError(
         f"learner must be RRM, RGD, greedy SGD or lazy SGD for a rate; got {learner.name}."
