@@ -149,7 +149,7 @@ def _roles(columns: Mapping[str, str], named: Mapping[str, str | None]) -> dict[
                     "round": " (a whole number or a timestamp: when the row was served)",
                     "model": " (the id of the model that the row was exposed to)",
                 }.get(role, f" (named as its {role})")
-                + f"; it has {_listed(columns)}."
+                + f"; it has {listed(columns)}."
                 + _checks.did_you_mean(wanted, columns)
                 + ("" if name else f" Another name is given as {role}='…'.")
             )
@@ -218,7 +218,7 @@ def _features(
     if not chosen:
         raise ValueError(
             "the log must have a column of numbers beside its round, model, arm, unit, outcome, "
-            f"score and weight, to see whether it moves; it has {_listed(source.columns)}."
+            f"score and weight, to see whether it moves; it has {listed(source.columns)}."
         )
     return chosen, known
 
@@ -234,7 +234,7 @@ def _known_feature(
             f"weight; got {name!r}, which is one of them."
         )
     raise ValueError(
-        f"features must be columns of the log; got {name!r}, and it has {_listed(columns)}."
+        f"features must be columns of the log; got {name!r}, and it has {listed(columns)}."
         + _checks.did_you_mean(name, free)
     )
 
@@ -312,7 +312,7 @@ def read_models(
     if "model" not in source.columns:
         raise ValueError(
             "models must have a column 'model' (the id that the log uses); it has "
-            f"{_listed(source.columns)}." + _checks.did_you_mean("model", source.columns)
+            f"{listed(source.columns)}." + _checks.did_you_mean("model", source.columns)
         )
     weights = [name for name in source.columns if name not in ("model", *MODEL_COLUMNS)]
     for name in weights:
@@ -322,7 +322,7 @@ def read_models(
     if not any(name in features for name in weights):
         raise ValueError(
             "models must have a column of weights for at least one feature "
-            f"({_listed(features)}); it has {_listed(source.columns)}."
+            f"({listed(features)}); it has {listed(source.columns)}."
         )
     extras = [name for name in MODEL_COLUMNS if name in source.columns]
     texts = ["model", *extras]
@@ -383,7 +383,7 @@ def _known_weight(
     else:
         why = "the log has no such column" + _checks.did_you_mean(name, allowed)
     raise ValueError(
-        f"models must have weights for features of the log ({_listed(features)}) and, if wanted, "
+        f"models must have weights for features of the log ({listed(features)}) and, if wanted, "
         f"{INTERCEPT}, {', '.join(MODEL_COLUMNS)}; got {name!r}: {why.rstrip('.?')}"
         + ("?" if why.endswith("?") else ".")
     )
@@ -427,16 +427,16 @@ def check_intercept(log: Log, loss: str | None, signed: bool) -> None:
 
 def immutable(names: Iterable[str], features: Sequence[str]) -> list[str]:
     """Features that no model can move; a category stands for all its levels."""
-    listed: list[str] = []
+    chosen: list[str] = []
     for name in [] if not names else _named_list("immutable", names):
         found = [f for f in features if f == name or f.startswith(f"{name}=")]
         if not found:
             raise ValueError(
-                f"immutable must be features of the log ({_listed(features)}); got {name!r}."
+                f"immutable must be features of the log ({listed(features)}); got {name!r}."
                 + _checks.did_you_mean(name, features)
             )
-        listed += [f for f in found if f not in listed]
-    return listed
+        chosen += [f for f in found if f not in chosen]
+    return chosen
 
 
 def _named_list(name: str, values: Iterable[str]) -> list[str]:
@@ -447,7 +447,7 @@ def _named_list(name: str, values: Iterable[str]) -> list[str]:
     return cleaned
 
 
-def _listed(names: Iterable[str], most: int = 12) -> str:
+def listed(names: Iterable[str], most: int = 12) -> str:
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more if names else "none"
