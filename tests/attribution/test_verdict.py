@@ -10,7 +10,8 @@ CUTOFFS = verdict.Cutoffs()
     ("p", "strength", "word"),
     [
         (0.01, (0.01, -0.02, 0.04), "responds"),
-        (0.5, (0.03, 0.01, 0.05), "responds"),
+        (0.06, (0.03, 0.001, 0.06), "cannot tell"),
+        (float("nan"), (0.03, 0.01, 0.05), "responds"),
         (0.5, (0.01, -0.02, 0.04), "negligible"),
         (0.5, (0.01, -0.04, 0.06), "cannot tell"),
         (float("nan"), (0.2, -0.1, 0.5), "cannot tell"),
