@@ -172,7 +172,7 @@ class Report:
     # Checks
 
     @cached_property
-    def tests(self) -> dict[str, diagnostics.Test]:
+    def tests(self) -> dict[str, diagnostics.Finding]:
         """Score, omnibus and sign-flip tests of "nothing responds", and the tests behind `checks`."""
         cells = self.cells
         nothing = diagnostics.NOT_TESTED
@@ -253,11 +253,11 @@ class Report:
     def _carry(self) -> estimate.Uncertain | None:
         return diagnostics.carry_over(self.cells) if self._has_strength else None
 
-    def _carry_test(self) -> diagnostics.Test:
+    def _carry_test(self) -> diagnostics.Finding:
         if self._carry is None:
             return diagnostics.NOT_TESTED
         ratio = float(self._carry.value[1] / self._carry.error[1])
-        return diagnostics.Test(ratio**2, 1.0, self._carry.p_value(1), ratio**2)
+        return diagnostics.Finding(ratio**2, 1.0, self._carry.p_value(1), ratio**2)
 
     @cached_property
     def inflation(self) -> float:
@@ -949,7 +949,7 @@ def anytime_factor(error: float, first: float) -> float:
     $\sqrt{s^2(s^2+\tau^2)/\tau^2\,\ln((s^2+\tau^2)/(.05^2 s^2))}$ with τ the error after round 1.
 
     >>> round(anytime_factor(0.1, 0.4), 2)
-    1.55
+    1.56
     """
     square, tau = error**2, first**2
     if not (np.isfinite(tau) and tau > 0 and square > 0):

@@ -25,7 +25,7 @@ from performative.attribution.estimate import (
 )
 
 
-class Test(NamedTuple):
+class Finding(NamedTuple):
     """A statistic, its degrees of freedom and its p-value; `excess` is statistic / expectation."""
 
     statistic: float
@@ -34,10 +34,10 @@ class Test(NamedTuple):
     excess: float
 
 
-NOT_TESTED = Test(np.nan, 0.0, np.nan, 1.0)
+NOT_TESTED = Finding(np.nan, 0.0, np.nan, 1.0)
 
 
-def quadratic(cells: Cells, whitened: Callable[[Cells], np.ndarray], freedom: float) -> Test:
+def quadratic(cells: Cells, whitened: Callable[[Cells], np.ndarray], freedom: float) -> Finding:
     """Of a vector with identity covariance under independent rows: its squared length."""
     if freedom < 1 or (cells.diagonal and not cells.clustered):
         return NOT_TESTED
@@ -45,14 +45,14 @@ def quadratic(cells: Cells, whitened: Callable[[Cells], np.ndarray], freedom: fl
     statistic = float(vector @ vector)
     if not cells.clustered:
         p = float(stats.chi2.sf(statistic, freedom))
-        return Test(statistic, freedom, p, statistic / freedom)
+        return Finding(statistic, freedom, p, statistic / freedom)
     found = jackknife(cells, whitened, vector)
     assert found.replicates is not None
     gram = found.replicates @ found.replicates.T
     trace, rank = float(np.trace(gram)), found.freedom
     square = max(float(np.sum(gram**2)) - trace**2 / rank, trace**2 / freedom)
     effective = min(trace**2 / square, freedom)
-    return Test(
+    return Finding(
         statistic,
         freedom,
         float(stats.f.sf(statistic / trace, effective, rank)),
@@ -60,14 +60,14 @@ def quadratic(cells: Cells, whitened: Callable[[Cells], np.ndarray], freedom: fl
     )
 
 
-def score(cells: Cells) -> Test:
+def score(cells: Cells) -> Finding:
     """κ = 0: the features do not move the way the weights point."""
     found = strength_uncertain(cells)
     ratio = float(found.value[0] / found.error[0]) if found.error[0] > 0 else 0.0
-    return Test(ratio**2, 1.0, found.p_value(), ratio**2)
+    return Finding(ratio**2, 1.0, found.p_value(), ratio**2)
 
 
-def omnibus(cells: Cells) -> Test:
+def omnibus(cells: Cells) -> Finding:
     """B = 0 in every direction that was tried: Σ n (B̂θ̃)′Σ⁻¹(B̂θ̃), on rank·q degrees of freedom."""
     whitening = cells.whitening
     sizes, directions = cells.eigen
@@ -85,7 +85,7 @@ def no_response(cells: Cells, with_strength: bool = True) -> float:
     return min(1.0, len(known) * min(known)) if known else np.nan
 
 
-def sign_flip(cells: Cells, draws: int = 999, seed: int = 0) -> Test:
+def sign_flip(cells: Cells, draws: int = 999, seed: int = 0) -> Finding:
     """Exact where two equal arms a round had their labels assigned at random (six rounds or more).
 
     Without a response the contrast of a round is as likely as its opposite: |κ̂| against `draws`
@@ -98,10 +98,10 @@ def sign_flip(cells: Cells, draws: int = 999, seed: int = 0) -> Test:
     rounds = cells.by_round(np.einsum("ci,ci->c", loading, cells.within(cells.mean))[:, None])[:, 0]
     flips = np.random.default_rng(seed).choice([-1.0, 1.0], size=(draws, cells.rounds))
     larger = np.abs(flips @ rounds) >= abs(rounds.sum()) * (1 - 1e-12)
-    return Test(float(abs(rounds.sum())), 1.0, float((1 + larger.sum()) / (1 + draws)), np.nan)
+    return Finding(float(abs(rounds.sum())), 1.0, float((1 + larger.sum()) / (1 + draws)), np.nan)
 
 
-def lack_of_fit(cells: Cells, structure: str = "full") -> Test:
+def lack_of_fit(cells: Cells, structure: str = "full") -> Finding:
     """Q = Σ n ẽ′Σ⁻¹ẽ of what the response leaves of the contrasts.
 
     Rejects for a response that is not linear or changes from round to round, for carry-over and for
@@ -119,7 +119,7 @@ def lack_of_fit(cells: Cells, structure: str = "full") -> Test:
     return quadratic(cells, _padded(cells, left), contrasts * len(whitening) - fitted)
 
 
-def control(cells: Cells, immutable: np.ndarray) -> Test:
+def control(cells: Cells, immutable: np.ndarray) -> Finding:
     """Do the arms agree in what no model can influence? Per round, and arm against arm overall.
 
     The smaller p of the two, doubled: the first sees any round, the second a small steady imbalance.
@@ -157,7 +157,7 @@ def _roles(cells: Cells) -> np.ndarray:
     return (cells.model == newest[cells.round])[:, None] * 1.0
 
 
-def sample_ratio(cells: Cells, split: dict[int, float] | None = None) -> Test:
+def sample_ratio(cells: Cells, split: dict[int, float] | None = None) -> Finding:
     """Do the arms' sizes fit the intended split?
 
     Where no split was given, the intended one is taken to be the nearest round figure: equal parts,
@@ -183,7 +183,7 @@ def sample_ratio(cells: Cells, split: dict[int, float] | None = None) -> Test:
     freedom = float(np.sum(alone - 1))
     if not cells.clustered:
         statistic = float(np.sum((observed[mixed] - expected[mixed]) ** 2 / expected[mixed]))
-        return Test(
+        return Finding(
             statistic, freedom, float(stats.chi2.sf(statistic, freedom)), statistic / freedom
         )
     return quadratic(cells, _padded(cells, left), freedom)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from performative.attribution.cells import Cells
-from performative.attribution.diagnostics import NOT_TESTED, Test, quadratic
+from performative.attribution.diagnostics import NOT_TESTED, Finding, quadratic
 from performative.attribution.estimate import (
     Estimate,
     Linear,
@@ -40,7 +40,7 @@ class Loop(NamedTuple):
     known: int
     of: int
     directions: list[Estimate]
-    leak: Test
+    leak: Finding
     inside: np.ndarray
     noise: np.ndarray
 
@@ -119,15 +119,11 @@ def _interval(inside: np.ndarray, radius: float, noise: np.ndarray) -> Estimate:
     radius of draws around the estimate would lie above the truth.
     """
     reach = float(np.quantile(np.linalg.norm(noise, 2, axis=(1, 2)), 0.975))
-    ends = []
-    for which, sign in ((1, -1.0), (0, 1.0)):
-        inner, outer = radius, max(radius + sign * 2.0 * reach, 0.0)
-        for _ in range(7):
-            middle = 0.5 * (inner + outer)
-            fits = sign * (radius - _quantiles(inside, radius, middle, noise)[which]) >= 0
-            inner, outer = (middle, outer) if fits else (inner, middle)
-        ends.append(0.5 * (inner + outer))
-    return Estimate(radius, min(ends[0], radius), max(ends[1], radius))
+    grid = np.maximum(radius + 2.0 * reach * np.linspace(-1.0, 1.0, 7), 0.0)
+    shown = np.array([_quantiles(inside, radius, wanted, noise) for wanted in grid])
+    shown = np.maximum.accumulate(shown, axis=0)
+    low, high = (float(np.interp(radius, shown[:, which], grid)) for which in (1, 0))
+    return Estimate(radius, min(low, radius), max(high, radius))
 
 
 def _radius(matrices: np.ndarray) -> Any:
@@ -177,7 +173,7 @@ def _along(cells: Cells, directions: np.ndarray, inflation: float) -> list[Estim
     return [found.estimate(inflation, k) for k in range(directions.shape[1])]
 
 
-def _leak(cells: Cells, known: np.ndarray) -> Test:
+def _leak(cells: Cells, known: np.ndarray) -> Finding:
     """(I − RR′)ĜR = 0: the response stays within the tried directions."""
     sizes, tried = cells.eigen[0][known], cells.eigen[1][:, known]
     outside = np.linalg.svd(tried, full_matrices=True)[0][:, tried.shape[1] :]

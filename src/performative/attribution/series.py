@@ -48,7 +48,7 @@ def naive(means: np.ndarray, theta: np.ndarray) -> Trap | None:
     error = np.sqrt(np.sum((y - slope * x) ** 2) / freedom / size)
     reach = float(stats.t.ppf(0.975, freedom)) * error
     figure = Estimate(float(slope), float(slope - reach), float(slope + reach))
-    return Trap(figure, abs(slope) > reach)
+    return Trap(figure, bool(abs(slope) > reach))
 
 
 class Timed(NamedTuple):
