@@ -155,7 +155,7 @@ def reproduce(
     interrupted call goes on where it stopped. A claim that does not hold is no failure of the
     command: the report says so.
     """
-    with _plainly(out):
+    with _plainly(out, "what is finished is kept: the same command goes on from there"):
         _keep_programs()
         _prepare(out)
         with _mistakes():
@@ -434,7 +434,7 @@ def init(
 
 
 @contextmanager
-def _plainly(folder: Path | None) -> Iterator[None]:
+def _plainly(folder: Path | None, left: str = "nothing was written") -> Iterator[None]:
     """Troubles in one sentence; warnings in one line; a short word for Ctrl-C."""
     import warnings
 
@@ -446,7 +446,7 @@ def _plainly(folder: Path | None) -> Iterator[None]:
             warnings.showwarning = show
             yield
     except KeyboardInterrupt:
-        _fail("interrupted; nothing was written.", INTERRUPTED)
+        _fail(f"interrupted; {left}.", INTERRUPTED)
     except OSError as error:
         status = MISTAKE if isinstance(error, (PermissionError, NotADirectoryError)) else TROUBLE
         where = "" if folder is None else f"cannot write to {folder}: "
