@@ -72,6 +72,8 @@ class Location(Response):
         """Aθ; pure, to be traced."""
         if theta.shape[0] > UNROLLED:
             return self.matrix @ theta
+        if jax.default_backend() != "cpu":  # where a slice of many lanes is a pass over all of them
+            return jnp.sum(self.matrix * theta, axis=1)
         return functools.reduce(
             operator.add, [c * x for c, x in zip(self.columns, theta, strict=True)]
         )
