@@ -6,9 +6,9 @@ $$\mathrm{Reg}_{T'} \le \frac{D^2}{2}\sum_{t\le T'}\Big(\frac1{\eta_t}-\frac1{\e
 + \frac{G^2}{2}\sum_{t\le T'}\eta_t + (3L\delta + 2\rho F)\,T'
 + (1-\rho) D \sum_{t<T'} \frac{\Delta_t^{PO}}{\eta_t},$$
 
-with E‖g_t‖² ≤ G² = d²L². This one display holds for any steps and any horizon T′ of a run, in both
-cases of the theorem, and becomes its bounds at T′ = T. It is pointwise in the arms, so that it also
-bounds E[max] of the two.
+with E‖g_t‖² ≤ G² = d²L², and with 0 for μ′ in the theorem's convex case. This one display holds for
+any steps and any horizon T′ of a run, in both cases of the theorem, and becomes its bounds at T′ = T. It
+is pointwise in the arms, so that it also bounds E[max] of the two.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def display(case: Case, size: float) -> np.ndarray:
     loose = 3 * case.constant("lipschitz") * delta + 2 * rho * case.constant("loss_scale")
     horizons = np.arange(1, case.world.rounds + 1)
     diameter, inverse = case.constant("diameter"), 1 / case.learner.step
-    beyond = np.diff(inverse, prepend=0.0) - case.constant("risk_convexity")
+    convexity = 0.0 if case.learner.case == "convex" else case.constant("risk_convexity")
+    beyond = np.diff(inverse, prepend=0.0) - convexity
     began = diameter**2 / 2 * np.cumsum(_positive(beyond, inverse))
     steps, given = np.cumsum(case.learner.step), getattr(case.given, "step", None)
-    if (
-        case.learner.case == "strongly convex" and given is None
-    ):  # Σ 1/t ≤ 1 + log T, as in the paper
+    if case.learner.case == "strongly convex" and given is None:
+        # Σ 1/t ≤ 1 + log T, as in the paper
         steps = (1 + np.log(horizons)) * case.learner.step[0]
     return began + size**2 / 2 * steps + loose * horizons + _path(case, diameter, rho)
 
