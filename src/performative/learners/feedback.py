@@ -40,6 +40,7 @@ class Problem(NamedTuple):
     loss: Loss
     domain: Domain
     constants: Constants
+    dimension: int  # of a row of data
 
 
 class UndeclaredFeedback(AttributeError, TypeError):

@@ -108,14 +108,16 @@ class PlugIn(Learner):
         return jnp.where(state.played < state.models.shape[0], around, state.theta)[None]
 
     def update(self, state: State, feedback: Any) -> State:
-        last = state.models.shape[0]
-        state = state._replace(played=state.played + 1)
+        last, t = state.models.shape[0], feedback.round
         stages = [
-            lambda: self._explored(state, feedback),
-            lambda: self._fitted(self._explored(state, feedback), feedback),
-            lambda: self._minimised(state, feedback),
+            (t <= last, self._explored),
+            (t == last, self._fitted),
+            (t >= last, self._minimised),
         ]
-        return jax.lax.switch(1 + jnp.sign(feedback.round - last), stages)
+        state = state._replace(played=state.played + 1)
+        for now, stage in stages:
+            state = jax.lax.cond(now, lambda s, f=stage: f(s, feedback), lambda s: s, state)
+        return state
 
     def _explored(self, state: State, feedback: Any) -> State:
         models = state.models.at[feedback.round - 1].set(feedback.deployed[0])
@@ -130,8 +132,7 @@ class PlugIn(Learner):
         means = jax.vmap(fit.mean)(state.models, alphas)
         state = state._replace(rows=state.rows - means[:, None], fit=fit)
         risks = jax.lax.map(self._risk(state, feedback), state.models)
-        state = state._replace(theta=state.models[jnp.argmin(risks)])
-        return self._minimised(state, feedback)
+        return state._replace(theta=state.models[jnp.argmin(risks)])
 
     def _minimised(self, state: State, feedback: Any) -> State:
         risk = self._risk(state, feedback)

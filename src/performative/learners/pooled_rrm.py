@@ -66,7 +66,7 @@ class PooledRRM(RRM):
                 "cannot be kept; got None."
             )
         window = min(self.window or problem.rounds, problem.rounds)
-        columns = problem.parameters + int(loss.labelled) - int(loss.intercept)
+        columns = problem.dimension
         if window * self.sample * columns > MOST_NUMBERS:
             raise ValueError(
                 f"window must be at most {MOST_NUMBERS // (self.sample * columns):,} rounds of "

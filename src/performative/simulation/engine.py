@@ -223,9 +223,9 @@ class RoundStack:
         nodes = max(world.at(1).ladder.nodes for world in worlds)
         parts = []
         for world in worlds:
-            here = world.at(slice(None))
-            here = dataclasses.replace(here, ladder=here.ladder._replace(nodes=nodes))
-            parts.append(eqx.partition(here, world.moving()))
+            ladder = world.at(1).ladder._replace(nodes=nodes)
+            halves = eqx.partition(world.at(slice(None)), world.moving())
+            parts.append([dataclasses.replace(half, ladder=ladder) for half in halves])
         self.still, still_axes = stack([still for _, still in parts])
         self.still_axes = Hashed(still_axes)
         moving = [jax.tree.flatten(part) for part, _ in parts]
@@ -278,7 +278,7 @@ class Player:
         self.stack = RoundStack(worlds)
         self.settings = Settings(
             targets,
-            any(record.keeps_deployed for record in records),
+            any(record.keeps_deployed or record.watched for record in records),
             worlds[0].lag is not None,
             worlds[0].dimension,
             worlds[0].lanes,
@@ -372,7 +372,13 @@ class Player:
 def problem_of(world: World) -> Problem:
     """What a learner may know of a world before the first round."""
     return Problem(
-        world.rounds, world.alphas, world.parameters, world.loss, world.domain, Constants(world)
+        world.rounds,
+        world.alphas,
+        world.parameters,
+        world.loss,
+        world.domain,
+        Constants(world),
+        world.dimension,
     )
 
 
