@@ -144,8 +144,9 @@ def test_rows_of_a_loss_of_ones_own_may_be_wider_than_models():
         rows = np.reshape(session.deploy(deployed[t - 1 : t], feedback="samples", n=30), (30, 2))
         pooled = np.concatenate([pooled, rows])
 
-        def slope(phi, sums=pooled.sum(axis=1)):
-            return np.mean(1.0 / (1.0 + np.exp(sums - phi))) - 0.5 + 0.2 * phi
+        def slope(phi, pooled=pooled):
+            margins = pooled.sum(axis=1) - phi
+            return np.mean(1.0 / (1.0 + np.exp(margins))) - 0.5 + 0.2 * phi
 
         assert deployed[t] == pytest.approx(scipy.optimize.brentq(slope, -4.0, 4.0), abs=1e-9)
 
