@@ -51,7 +51,9 @@ def test_a_log_needs_a_feature_of_numbers():
 def test_what_is_not_finite_is_counted_with_its_first_round(bad):
     log = rows()
     log.loc[[150, 160], "debt"] = bad
-    refused(log, "'debt'", "2 rows", "first in round 2", "Drop those rows, fill them in")
+    log.loc[7, "age"] = np.nan
+    gaps = "'age' in 1 (first in round 1), 'debt' in 2 (first in round 2)"
+    refused(log, gaps, "Drop those rows, fill them in")
 
 
 def test_models_and_log_must_speak_of_the_same_models():
@@ -61,7 +63,11 @@ def test_models_and_log_must_speak_of_the_same_models():
 
 def test_weights_must_be_of_features_of_the_log():
     refused(
-        rows(), "got 'agge'", "no such column", "Did you mean 'age'?", models=weights(agge=[0, 1])
+        rows(),
+        "got 'agge'",
+        "no such column;",
+        ". Did you mean 'age'?",
+        models=weights(agge=[0, 1]),
     )
     refused(rows(), "got 'debt'", "name it in features", models=weights(), features=["age"])
 
@@ -97,6 +103,20 @@ def test_constant_features_and_small_cells_are_left_out_and_said():
     assert constant == "country is constant and was left out."
 
 
+def test_a_constant_with_weights_is_the_intercept_of_a_prediction():
+    log, column = rows(outcome=np.tile([0, 1, 1], 67)[:200]), {"bias": 2.0}
+    told = summarize(log, models=weights(intercept=[0.5, -1.0]), loss="logistic")
+    found = summarize(log.assign(**column), models=weights(bias=[0.25, -0.5]), loss="logistic")
+    assert found.warnings[0].endswith("its weights count as the intercept, without a penalty.")
+    assert found.data.drop_attrs().identical(told.data.drop_attrs())
+    january = summarize(log[:100].assign(**column), models=weights(bias=[0.25, -0.5]))
+    later = {"models": weights(bias=[0.25, -0.5]), "like": january}
+    assert (january + summarize(log[100:].assign(**column), **later)).rounds == 2
+    refused_later = "'bias' must be 2 in every row, as in the earlier summary"
+    with pytest.raises(ValueError, match=refused_later):
+        summarize(log.assign(bias=3.0), **later)
+
+
 def test_all_cells_too_small_and_all_features_constant():
     refused(rows()[::8], "at least 30 rows; the largest has 13")
     refused(rows(age=1.0, debt=2.0), "a feature that varies", "age, debt")
@@ -123,7 +143,7 @@ def test_rounds_are_whole_numbers_or_timestamps():
     refused(rows(round=times), "every must be given", "timestamps")
     refused(rows(), "each number is a round already", every="1w")
     refused(rows(round=np.tile(["a", "b"], 100)), "must hold whole numbers or timestamps")
-    refused(rows(round=1.5), "a whole number or a time in every row; 200 rows have none")
+    refused(rows(round=1.5), "a whole number or a time in every row; 200 rows are without")
     refused(rows(round=times), "every must be a number and one of", "'weekly'", every="weekly")
 
 
@@ -135,8 +155,8 @@ def test_identifiers_in_place_of_rounds_are_noticed():
 def test_missing_models_weights_and_units_are_counted():
     log = rows()
     log.loc[3, "model"] = None
-    refused(log, "'model' must have a name in every row; 1 rows have none")
-    refused(rows(w=-1.0), "'w' must be a positive number", "200 rows", weight="w")
+    refused(log, "'model' must have a name in every row; 1 row is without. Drop")
+    refused(rows(w=-1.0), "'w' must be a positive number", "200 rows are not so", weight="w")
     refused(rows(unit=None), "unit")
 
 
@@ -175,6 +195,10 @@ def test_files_that_are_not_there_or_not_logs(tmp_path):
     refused(tmp_path / "rows.xlsx", "must end in one of .parquet")
     (tmp_path / "bad.parquet").write_text("not parquet")
     refused(tmp_path / "bad.parquet", "cannot be read")
+    (tmp_path / "nothing.csv").write_text("")
+    refused(tmp_path / "nothing.csv", "nothing.csv is empty")
+    (tmp_path / "header.csv").write_text("round,model,age\n")
+    refused(tmp_path / "header.csv", "must have rows; it has none")
     with pytest.raises(TypeError, match=r"log must be the path of .*; got 3\."):
         pp.attribute(3)
 

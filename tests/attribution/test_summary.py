@@ -210,17 +210,25 @@ def forms(frame, folder):
         "DuckDB": connection.table("served"),
         "a view": connection.sql("SELECT * FROM served WHERE round > 0"),
     }
+    frame.to_csv(folder / "rows.csv.gz", index=False)
+    found["zipped CSV"] = folder / "rows.csv.gz"
     if importlib.util.find_spec("pyarrow"):
+        import ibis
         import pyarrow
 
         found["Arrow"] = pyarrow.Table.from_pandas(frame)
-        if importlib.util.find_spec("polars"):
-            import polars
+        found["Arrow stream"] = found["Arrow"].to_reader()
+        found["Ibis"] = ibis.duckdb.connect().read_parquet(parquet)
+        found["Ibis, from memory"] = ibis.memtable(frame)
+    if importlib.util.find_spec("polars"):
+        import polars
 
-            found["Polars"] = polars.from_pandas(frame)
+        found["Polars"] = polars.from_dict({name: frame[name].tolist() for name in frame})
+        found["Polars, lazily"] = found["Polars"].lazy()
     return found
 
 
+@pytest.mark.filterwarnings("ignore:.*infer_string")  # of Ibis, about pandas
 def test_rows_may_be_anywhere(tmp_path):
     frame, models = brute.log(rows=1500)
     wanted = summarize(frame, models=models, loss="logistic").data

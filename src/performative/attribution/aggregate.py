@@ -41,13 +41,13 @@ def aggregate(
     l2: float,
     signed: bool,
     reference: Mapping[str, float] | None = None,
-    fixed: bool = False,
+    constants: Mapping[str, float] | None = None,
     **declared: Any,
 ) -> xr.Dataset:
-    """The dataset of a `Summary`. `fixed`: keep features that do not vary here."""
+    """The dataset of a `Summary`. `constants`: the only features to leave out, with their value."""
     cells = survey(log)
     check_rows(log, cells, loss, signed)
-    leave_out(log, cells, fixed)
+    declared["constants"] = leave_out(log, cells, constants)
     labelled = loss is not None and log.has("outcome") and not signed
     data = _feature_moments(log, cells, declared, loss, l2, signed, labelled)
     if log.models is not None:

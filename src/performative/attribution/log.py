@@ -117,6 +117,8 @@ def read(
     """Settle which columns of `log` mean what. `named`: a column for each of `ROLES`."""
     source = engine("log", log)
     roles = _roles(source.columns, named)
+    if source.columns[roles["round"]] == "text":
+        _refuse_empty(source, roles["round"])
     bins = _round_kind(source.columns[roles["round"]], roles["round"], every)
     for role in ("outcome", "score", "weight"):
         _numeric(role, roles, source.columns)
@@ -151,7 +153,7 @@ def _roles(columns: Mapping[str, str], named: Mapping[str, str | None]) -> dict[
                 }.get(role, f" (named as its {role})")
                 + f"; it has {listed(columns)}."
                 + _checks.did_you_mean(wanted, columns)
-                + ("" if name else f" Another name is given as {role}='…'.")
+                + ("" if name else f" Where it has another name, say so: {role}='…'.")
             )
         roles[role] = name
     twice = [name for name in roles.values() if list(roles.values()).count(name) > 1]
@@ -178,9 +180,17 @@ def _round_kind(kind: str, name: str, every: str | None) -> Period | None:
             )
         return None
     raise ValueError(
-        f"the round column {name!r} must hold whole numbers or timestamps; it holds "
+        f"the round column {name!r} must hold whole numbers or timestamps (2024-03-01, say); it holds "
         f"{'texts' if kind == 'text' else 'something else'}. Cast it before handing over the log."
     )
+
+
+def _refuse_empty(source: Engine, name: str) -> None:
+    """A CSV file of a header alone has columns of texts; what it lacks is rows."""
+    source.show([Column("t_round", "text", name)])
+    first = f"SELECT * FROM {ROWS} LIMIT 1"
+    if not source.query(f"SELECT COUNT(*) AS n FROM ({first}) AS first", {"n": "whole"})["n"][0]:
+        raise ValueError("the log must have rows; it has none.")
 
 
 def _numeric(role: str, roles: Mapping[str, str], columns: Mapping[str, str]) -> None:
@@ -328,7 +338,10 @@ def read_models(
     texts = ["model", *extras]
     for name in order:
         if source.columns[name] not in ("whole", "number", "flag"):
-            raise ValueError(f"models must hold numbers in column {name!r}; it holds texts.")
+            raise ValueError(
+                f"models must hold numbers in column {name!r}; it holds {source.columns[name]} values. "
+                f"Weights are numbers; besides them only {', '.join(MODEL_COLUMNS)} are known."
+            )
     source.show(
         [Column(f"m{k}", "text", name) for k, name in enumerate(texts)]
         + [Column(f"w{k}", "value", name) for k, name in enumerate(order)]
@@ -342,7 +355,8 @@ def read_models(
     for key in ids:
         if ids.count(key) > 1:
             raise ValueError(
-                f"models must have one row for each model; {key!r} has {ids.count(key)}."
+                f"models must have one row for each model; {key!r} has {ids.count(key)}. Keep one, "
+                "and give a changed model an id of its own."
             )
     table: dict[str, dict[str, float]] = {}
     for row, key in enumerate(ids):
@@ -381,11 +395,11 @@ def _known_weight(
     elif name in columns:
         why = "it is a column of the log, but not one of its features; name it in features"
     else:
-        why = "the log has no such column" + _checks.did_you_mean(name, allowed)
+        why = "the log has no such column; leave it out or rename it"
     raise ValueError(
         f"models must have weights for features of the log ({listed(features)}) and, if wanted, "
-        f"{INTERCEPT}, {', '.join(MODEL_COLUMNS)}; got {name!r}: {why.rstrip('.?')}"
-        + ("?" if why.endswith("?") else ".")
+        f"{INTERCEPT}, {', '.join(MODEL_COLUMNS)}; got {name!r}: {why}."
+        + ("" if name in columns else _checks.did_you_mean(name, allowed))
     )
 
 
@@ -409,7 +423,8 @@ def check_answerable(summary: Summary) -> None:
         if np.array_equal(theta, np.broadcast_to(theta[0], theta.shape)):
             raise ValueError(
                 f"models must differ in their weights; all {len(models)} deployed ones are the "
-                "same, so that nothing was varied."
+                "same, so that nothing was varied. Check the table, or let models run side by side "
+                "that differ."
             )
 
 

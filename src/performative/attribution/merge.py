@@ -11,7 +11,17 @@ import xarray as xr
 
 from performative.attribution.summary import fingerprint
 
-SAME = ("immutable", "assignment", "loss", "l2", "signed", "labelled", "every", "levels")
+SAME = (
+    "immutable",
+    "assignment",
+    "loss",
+    "l2",
+    "signed",
+    "labelled",
+    "every",
+    "levels",
+    "constants",
+)
 DIMENSIONS = {"feature": "features", "parameter": "weights", "reference": "reference points θ_ref"}
 TAU = ("tau_sums", "bucket_tau", "term")
 

@@ -85,8 +85,9 @@ class Summary:
 
     `data.attrs`: `assignment` (as declared), `immutable` (features), `loss` (None where not
     declared), `l2`, `signed`, `labelled` (an outcome is the loss's label), `every`, `levels` of
-    categories (the first is the one left out), `warnings` (sentences), `units` (how many different
-    ones, about; 0 without a unit column), `fingerprint` (changes when rows, columns or cells do).
+    categories (the first is the one left out), `constants` (features left out, with their value),
+    `warnings` (sentences), `units` (how many different ones, about; 0 without a unit column),
+    `fingerprint` (changes when rows, columns or cells do).
     """
 
     def __init__(self, data: xr.Dataset):
@@ -157,7 +158,7 @@ class Summary:
             attrs = json.loads(data.attrs.get("performative_summary", ""))
         except (ValueError, OSError, KeyError):
             raise ValueError(f"{path} must be a file written by Summary.save; it is not.") from None
-        data.attrs = attrs
+        data.attrs = attributes(**attrs)
         for name in (*_TEXTS, *_MODEL_TEXTS, "slot_model", "term"):
             if name in data.variables:
                 data[name] = data[name].astype(object).astype(str)
@@ -245,6 +246,7 @@ def attributes(**declared: Any) -> dict[str, Any]:
         "every": None,
         "warnings": [],
         "levels": {},
+        "constants": {},
         "units": 0,
         "fingerprint": "",
     }
@@ -361,10 +363,11 @@ def summarize(
     from performative.attribution import log as logs
     from performative.attribution.aggregate import aggregate
 
-    reference, levels = None, None
+    reference, levels, constants = None, None, None
     if like is not None:
         attrs = _checks.instance("like", like, Summary, "a Summary").data.attrs
-        features, levels, every = like.features, attrs["levels"], attrs["every"]
+        levels, every, constants = attrs["levels"], attrs["every"], attrs["constants"]
+        features = [*like.features, *constants]
         given = {"assignment": attrs["assignment"], "immutable": attrs["immutable"]} | given
         loss, l2, signed = attrs["loss"], attrs["l2"], attrs["signed"]
         if "reference" in like.data:
@@ -387,7 +390,7 @@ def summarize(
         l2=l2,
         signed=bool(signed),
         reference=reference,
-        fixed=like is not None,
+        constants=constants,
         **given,
     )
     return Summary(data)

@@ -6,6 +6,7 @@ no sense, in a sentence; leaves out small cells and constant features, and says 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from performative import _checks
 from performative.attribution.engines import ROWS
-from performative.attribution.log import Log, listed
+from performative.attribution.log import INTERCEPT, Log, listed
 
 LEAST_ROWS = 30
 """Survey with fewer rows are left out."""
@@ -85,7 +86,7 @@ def survey(log: Log) -> Survey:
             wanted = "a whole number or a time" if role == "round" else "a name"
             raise ValueError(
                 f"the {role} column {log.roles.get(role, log.roles['model'])!r} must have "
-                f"{wanted} in every row; {count:,} rows have none. Drop them or fill them in."
+                f"{wanted} in every row; {_rows(count)} without. Drop or mend them."
             )
         if role != "round":
             found[f"t_{role}"] = values.astype(str)
@@ -115,31 +116,27 @@ def _extra_survey(log: Log) -> dict[str, str]:
 
 def check_rows(log: Log, cells: Survey, loss: str | None, signed: bool) -> None:
     """Refuse what is not a number, and cells that are two."""
-    for j, name in enumerate(log.features):
-        if cells.bad[:, j].any():
-            count = int(cells.bad[:, j].sum())
-            first = label(log, cells.key[cells.bad[:, j] > 0].min())
-            raise ValueError(
-                f"the feature {name!r} must be a finite number in every row; {count:,} rows have "
-                f"none (missing, NaN or infinite), first in round {first}. Drop those rows, fill "
-                "them in, or leave the column out with features."
-            )
+    if cells.bad.any():
+        _refuse_gaps(log, cells)
     for name, sentence in {
-        "bad_weight": "the weight column {0!r} must be a positive number in every row",
-        "no_unit": "the unit column {0!r} must name a unit in every row",
-        "outcome_infinite": "the outcome column {0!r} must be finite or missing",
-        "score_infinite": "the score column {0!r} must be finite or missing",
+        "bad_weight": "must be a positive number in every row",
+        "no_unit": "must name a unit in every row",
+        "outcome_infinite": "must be finite or missing in every row",
+        "score_infinite": "must be finite or missing in every row",
     }.items():
         count = int(cells.more.get(f"t_x_{name}", np.zeros(1)).sum())
         if count:
             role = next(role for role in ("weight", "unit", "outcome", "score") if role in name)
-            raise ValueError(f"{sentence.format(log.roles[role])}; {count:,} rows have none.")
+            raise ValueError(
+                f"the {role} column {log.roles[role]!r} {sentence}; {_rows(count)} not so. Drop "
+                f"{'it' if count == 1 else 'them'}, or mend the column."
+            )
     if log.has("outcome") and (loss == "logistic" or signed):
         _check_labels(log, cells)
     if "arm" in log.roles:
-        pairs = list(zip(cells.key.tolist(), cells.arm.tolist(), strict=True))
-        for key, arm in pairs:
-            if pairs.count((key, arm)) > 1:
+        pairs = Counter(zip(cells.key.tolist(), cells.arm.tolist(), strict=True))
+        for (key, arm), count in pairs.items():
+            if count > 1:
                 both = cells.model[(cells.key == key) & (cells.arm == arm)]
                 raise ValueError(
                     f"an arm must have one model a round; in round {label(log, key)} the arm "
@@ -156,13 +153,28 @@ def check_rows(log: Log, cells: Survey, loss: str | None, signed: bool) -> None:
             )
 
 
+def _refuse_gaps(log: Log, cells: Survey) -> None:
+    """Say of every feature with gaps how many, and where they begin."""
+    gaps = [
+        f"{name!r} in {int(bad.sum()):,} (first in round {label(log, cells.key[bad > 0].min())})"
+        for name, bad in zip(log.features, cells.bad.T, strict=True)
+        if bad.any()
+    ]
+    raise ValueError(
+        "features must be finite numbers in every row; they are missing, NaN or infinite in some "
+        f"rows: {listed(gaps, 6)}. Drop those rows, fill them in, or leave columns out with features."
+    )
+
+
+def _rows(count: int) -> str:
+    return "1 row is" if count == 1 else f"{count:,} rows are"
+
+
 def _check_labels(log: Log, cells: Survey) -> None:
     counts = {name: int(cells.more[f"t_x_{name}"].sum()) for name in ("strange", "zero", "minus")}
     if counts["strange"] or (counts["zero"] and counts["minus"]):
         what = (
-            f"{counts['strange']:,} rows have another value"
-            if counts["strange"]
-            else "it has 0 and -1"
+            f"{_rows(counts['strange'])} something else" if counts["strange"] else "it has 0 and -1"
         )
         raise ValueError(
             f"the outcome column {log.roles['outcome']!r} must be 0 or 1, or -1 or 1, for the "
@@ -170,8 +182,11 @@ def _check_labels(log: Log, cells: Survey) -> None:
         )
 
 
-def leave_out(log: Log, cells: Survey, fixed: bool) -> None:
-    """Leave out small cells and constant features, and say so."""
+def leave_out(log: Log, cells: Survey, constants: Mapping[str, float] | None) -> dict[str, float]:
+    """Leave out small cells and constant features, and say so; the constants.
+
+    `constants`: those of an earlier summary, which are then left out whatever varies here.
+    """
     small = cells.rows < LEAST_ROWS
     if small.any():
         if small.all():
@@ -186,24 +201,47 @@ def leave_out(log: Log, cells: Survey, fixed: bool) -> None:
             f"{label(log, cells.key[first])}, model {cells.model[first]})."
         )
         cells.keep(~small)
-    constant = (cells.low.min(axis=0) == cells.high.max(axis=0)) & (not fixed)
-    if constant.all():
+    low, high = cells.low.min(axis=0), cells.high.max(axis=0)
+    found = {n: float(v) for n, v, top in zip(log.features, low, high, strict=True) if v == top}
+    if constants is not None:
+        for name, value in constants.items():
+            if found.get(name) != value:
+                raise ValueError(
+                    f"{name!r} must be {value:g} in every row, as in the earlier summary; here it is "
+                    "not. Summarize the whole log anew, or leave the column out with features."
+                )
+        found = dict(constants)
+    if len(found) == len(log.features):
         raise ValueError(
             f"the log must have a feature that varies; all are constant ({listed(log.features)})."
         )
-    if constant.any():
-        names = [name for name, gone in zip(log.features, constant, strict=True) if gone]
-        log.warnings.append(
-            f"{listed(names)} {'is' if len(names) == 1 else 'are'} constant and "
-            f"{'was' if len(names) == 1 else 'were'} left out."
-        )
-        log.features = [name for name in log.features if name not in names]
-        log.sources = [s for s, gone in zip(log.sources, constant, strict=True) if not gone]
-        for name in ("bad", "mean", "low", "high"):
-            setattr(cells, name, getattr(cells, name)[:, ~constant])
-        for row in log.models.weights.values() if log.models else ():
-            for name in names:
-                row.pop(name, None)
+    if found:
+        _without(log, cells, found)
+    return found
+
+
+def _without(log: Log, cells: Survey, constants: Mapping[str, float]) -> None:
+    """Take constant features out; where models predict an outcome, they are part of the intercept."""
+    names = list(constants)
+    one = len(names) == 1
+    text = (
+        f"{listed(names)} {'is' if one else 'are'} constant and {'was' if one else 'were'} left out"
+    )
+    kept = np.array([name not in constants for name in log.features])
+    log.features = [name for name in log.features if name not in constants]
+    log.sources = [source for source, stays in zip(log.sources, kept, strict=True) if stays]
+    for name in ("bad", "mean", "low", "high"):
+        setattr(cells, name, getattr(cells, name)[:, kept])
+    shifts = []
+    for row in log.models.weights.values() if log.models else ():
+        weights = [(row.pop(name), value) for name, value in constants.items() if name in row]
+        shifts.append(sum(weight * value for weight, value in weights))
+    signed = any(source.kind == "signed" for source in log.sources)
+    if log.models and any(shifts) and log.has("outcome") and not signed:
+        for row, shift in zip(log.models.weights.values(), shifts, strict=True):
+            row[INTERCEPT] = row.get(INTERCEPT, 0.0) + shift
+        text += f"; {'its' if one else 'their'} weights count as the intercept, without a penalty"
+    log.warnings.append(f"{text}.")
 
 
 def label(log: Log, key: Any) -> str:

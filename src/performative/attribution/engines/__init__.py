@@ -7,6 +7,7 @@ that every query of `aggregate` reads. The text is DuckDB's; another engine gets
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -66,6 +67,9 @@ def engine(name: str, log: Any) -> Engine:
         return DuckDB.of_file(name, Path(log))
     if module in ("duckdb", "_duckdb") and hasattr(log, "query") and hasattr(log, "columns"):
         return DuckDB.of_relation(log)
+    if module == "polars" and find_spec("pyarrow") is None:  # which DuckDB needs to read them
+        frame = log.lazy().collect()
+        log, module = {column: frame[column].to_numpy() for column in frame.columns}, "dict"
     if hasattr(log, "__arrow_c_stream__") or module in ("pandas", "polars", "pyarrow"):
         return DuckDB.of_table(name, log)
     if isinstance(log, dict):

@@ -30,7 +30,7 @@ class DuckDB:
 
     def __init__(self, source: str, run: Callable[[str], Any]):
         self._source, self._run = source, run
-        self._rows = ""
+        self._rows, self.keep = "", None
         described = run(f"DESCRIBE SELECT * FROM {source}").fetchall()
         self.columns = {row[0]: _kind(str(row[1])) for row in described}
 
@@ -52,6 +52,8 @@ class DuckDB:
                 )
             if not any(c in str(path) for c in "*?[") and not path.exists():
                 raise FileNotFoundError(f"{name}: {path} is not there.")
+            if path.is_file() and path.stat().st_size == 0:
+                raise ValueError(f"{name}: the file {path} is empty.")
         connection = _connection()
         try:
             return DuckDB(f"{reader}({quoted(str(place))})", connection.execute)
@@ -69,6 +71,11 @@ class DuckDB:
         connection = _connection()
         try:
             connection.register("performative_source", table)
+            if hasattr(table, "read_next_batch"):  # a stream, which can be read only once
+                connection.execute(
+                    "CREATE TABLE performative_rows_kept AS FROM performative_source"
+                )
+                return DuckDB("performative_rows_kept", connection.execute)
         except duckdb.Error as error:
             reason = str(error).splitlines()[0].rstrip(".")
             raise ValueError(f"{name}: this table cannot be read: {reason}.") from None
@@ -81,9 +88,11 @@ class DuckDB:
         )
 
     @staticmethod
-    def of_query(connection: Any, text: str) -> DuckDB:
-        """What a SELECT on somebody's connection gives."""
-        return DuckDB(f"({text})", connection.execute)
+    def of_query(connection: Any, text: str, keep: Any) -> DuckDB:
+        """What a SELECT on somebody's connection gives; `keep`: its owner, which may hold its rows."""
+        engine = DuckDB(f"({text})", connection.execute)
+        engine.keep = keep
+        return engine
 
     def show(self, columns: Sequence[Column]) -> None:
         listed = ", ".join(f"{self._expression(c)} AS {c.name}" for c in columns)

@@ -17,12 +17,20 @@ TYPES = {"whole": "int64", "number": "float64", "text": "string"}
 def ibis_engine(name: str, table: Any) -> Engine:
     """An engine for an Ibis table; tables that DuckDB holds are read without the detour."""
     import ibis
+    from ibis.backends.sql import SQLBackend
 
     if not isinstance(table, ibis.Table):
         raise TypeError(f"{name} must be an Ibis table; got {_checks.shown(table)}.")
     backend: Any = table.get_backend()
+    if not issubclass(type(backend), SQLBackend):
+        raise TypeError(
+            f"{name} must be an Ibis table on an engine that speaks SQL; got one on {backend.name}. "
+            "Hand over its own table instead."
+        )
+    if table.op().find(ibis.expr.operations.InMemoryTable):
+        table.limit(0).execute()  # brings tables of this process to the engine
     if backend.name == "duckdb":
-        return DuckDB.of_query(backend.con, str(ibis.to_sql(table)))
+        return DuckDB.of_query(backend.con, str(ibis.to_sql(table)), keep=table)
     return Ibis(table)
 
 
