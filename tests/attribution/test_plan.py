@@ -70,7 +70,7 @@ def test_repeated_units_need_more_rows():
 
 def test_a_plan_reads_as_a_sentence(single):
     text = str(single.experiment())
-    assert "keep the outgoing model on a random 50% of units" in text
+    assert "keep the outgoing model on a random 50 % of units" in text
     assert "power 0." in text
 
 

@@ -48,6 +48,7 @@ def test_figures_on_the_screen_are_those_of_the_report(reports):
     assert f"{100 * share.value:.0f} %" in text
     assert f"[{100 * share.low:.0f} %, {100 * share.high:.0f} %]" in text
     assert f"Features move {estimate(report.strength)} per unit of weight" in text
+    assert f"its feature rises by about {number(report.strength.value)}" in text
     last = report.drift.isel(round=-1).sel(feature="x1")
     assert f"{float(last.total / last.deviation):+.2f}" in text
 
@@ -57,8 +58,8 @@ def test_one_model_at_a_time_gets_both_explanations_and_a_warning(reports):
     text = " ".join(render(report).split())
     slope = report.trap.slope
     assert text.startswith("Was it my model? CANNOT TELL. One model ran at a time")
-    assert f"feedback {number(slope.value)} in a world without memory" in text
-    assert f"no feedback in a world with round-to-round memory {number(slope.value)}" in text
+    assert f"(feedback {number(slope.value)}) in a world without memory" in text
+    assert f"(no feedback) in a world with round-to-round memory {number(slope.value)}" in text
     assert f"says {estimate(slope)}. It says the same about weather. Do not use it." in text
     assert "Next experiment:" in text and "your model's doing" not in text
 

@@ -36,6 +36,7 @@ import resource, sys, time
 import numpy as np
 import duckdb
 from performative.attribution import summarize
+duckdb.execute("SET enable_progress_bar = false")  # it would be read as figures
 path, times, what = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 left = {"plain": "unit, outcome", "units": "outcome", "logistic": "nothing"}[what]
 left = "" if left == "nothing" else f"EXCLUDE ({left})"

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -109,5 +108,4 @@ def calibrate(design: str, logs: int, seed: int, setting: dict[str, Any], *, as_
 
 
 def _width() -> int:
-    wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else screen.WIDTH
-    return max(60, min(wide, screen.WIDTH))
+    return max(60, min(shutil.get_terminal_size().columns, screen.WIDTH))

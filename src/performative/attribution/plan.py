@@ -84,18 +84,20 @@ class Experiment:
         times = "one round" if self.rounds == 1 else f"{self.rounds:,} rounds"
         if self.question == "canary":
             what = (
-                f"keep the outgoing model on a random {self.share:.0%} of units beside the new one, "
-                f"for {times}"
+                f"keep the outgoing model on a random {100 * self.share:.0f} % of units beside the new "
+                f"one, for {times}"
             )
         else:
             what = (
                 f"2 arms, weights ± {self.length / 2:.2g} along {len(self.parameters)} orthogonal "
                 f"directions, one a round, {times}"
             )
+        of = " per unit of weight" if self.parameters else " deviations"
         cost = "" if self.cost is None else f"; expected cost about {self.cost:.2g} loss per row"
         return (
-            f"{what}, {self.rows:,} rows a round: detects a response of {self.effect:g} with power "
-            f"{self.simulated:.2f} (needs {self.rows_per_arm:,} rows per arm in all){cost}."
+            f"{what}, {self.rows:,} rows a round. That detects a response of {self.effect:g}{of} with "
+            f"power {self.simulated:.2f} and measures it to ± {self.resolution:.2g} (needs "
+            f"{self.rows_per_arm:,} rows per arm in all){cost}."
         )
 
 
@@ -186,7 +188,9 @@ def experiment(
 
 
 def _open_question(report: Report) -> str:
+    loop = report.loop
     full = report.design.concurrent and report.cells.rank == len(report.parameters)
+    full = full and (loop is None or loop.known == loop.of)
     told = report.verdict["cause"] != "cannot tell"
     return "directions" if told and report.summary.has_weights and not full else "canary"
 

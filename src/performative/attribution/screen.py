@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from performative.attribution.estimate import Estimate
+from performative.attribution.log import listed
 from performative.attribution.verdict import CANNOT_TELL
 
 if TYPE_CHECKING:
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 LABEL = 19
 """Width of the column of questions."""
 
-WIDTH = 100
+WIDTH = 80
 MOST_FEATURES = 8
+MOST_NAMED = 5
 LONG = 26
 """An experiment of more rounds than this is worth an alternative."""
 
@@ -110,8 +112,9 @@ def _trap(report: Report) -> list[str]:
         return []
     memory = min(max(slope.value, 0.0), 1.0)
     return [
-        f"Your log fits equally well: feedback {number(trap.curve(0.0))} in a world without memory, or "
-        f"no feedback in a world with {each}-to-{each} memory {number(memory)}.",
+        "Two stories fit this log equally well: your model moves the data (feedback "
+        f"{number(trap.curve(0.0))}) in a world without memory, or it moves nothing (no feedback) in a "
+        f"world with {each}-to-{each} memory {number(memory)}.",
         f"(A regression of the data on the weights says {estimate(slope)}. It says the same about "
         "weather. Do not use it.)",
     ]
@@ -125,7 +128,8 @@ def _response(report: Report) -> Answer:
         says = []
         if strength is not None:
             says.append(
-                f"Features move {estimate(strength)} per unit of weight, {_way(strength)}{_p(p)}."
+                f"Features move {estimate(strength)} per unit of weight, {_way(strength)}{_p(p)}"
+                f"{_for_example(strength)}."
             )
         else:
             says.append(f"What people look like differs with the model they meet{_p(p)}.")
@@ -146,6 +150,13 @@ def _way(strength: Estimate) -> str:
     if strength.low > 0:
         return "the way the weights point"
     return "against the weights" if strength.high < 0 else "some with the weights, some against"
+
+
+def _for_example(strength: Estimate) -> str:
+    if strength.low <= 0 <= strength.high:
+        return ""
+    verb = "rises" if strength.low > 0 else "falls"
+    return f": raise a weight by 1, and its feature {verb} by about {number(abs(strength.value))}"
 
 
 def _outcome(report: Report) -> list[str]:
@@ -188,10 +199,10 @@ def _loop(report: Report) -> Answer:
 
 def _shrinks(rho: float) -> str:
     if rho <= 0.1:
-        return "one retraining removes nine tenths of an error or more"
+        return "so that one retraining removes nine tenths of an error or more"
     steps = math.ceil(math.log(0.1) / math.log(min(rho, 0.999)) - 1e-9)
     words = {2: "two", 3: "three", 4: "four", 5: "five", 6: "six", 7: "seven", 8: "eight"}
-    return f"an error shrinks to a tenth in {words.get(steps, steps)} retrainings"
+    return f"so that an error shrinks to a tenth in {words.get(steps, steps)} retrainings"
 
 
 def _guarantee(report: Report) -> list[str]:
@@ -199,10 +210,10 @@ def _guarantee(report: Report) -> list[str]:
     if gamma is None:
         return []
     if gamma.high < 1:
-        return [f"The theory's sufficient condition (gamma = {estimate(gamma)} < 1) holds as well."]
+        return [f"The theorem's condition, gamma < 1, holds as well: {estimate(gamma)}."]
     if gamma.low >= 1:
-        return [f"The theory alone would not promise it (gamma = {estimate(gamma)}, not below 1)."]
-    return [f"Whether the theory promises it is open (gamma = {estimate(gamma)}, needed below 1)."]
+        return [f"The theorem alone, which needs gamma < 1, would not say so: {estimate(gamma)}."]
+    return [f"Whether the theorem's condition, gamma < 1, holds is open: {estimate(gamma)}."]
 
 
 def _where(report: Report) -> list[str]:
@@ -211,8 +222,8 @@ def _where(report: Report) -> list[str]:
     says = []
     if report.distance is not None:
         says.append(
-            f"Retraining on and on would end {estimate(report.distance)} from the deployed model "
-            "(distance of the weights)."
+            f"Retrained on and on, the weights would come to rest {estimate(report.distance)} away "
+            "from those deployed now."
         )
     gap = report.gap
     if gap is not None:
@@ -235,9 +246,10 @@ def _why_not(report: Report, name: str) -> list[str]:
             ],
             "switchback": ["Two models took turns, and nobody declared that a coin decided."],
         }.get(design.kind, [sentence(report.why[name])])
-    return (
-        [sentence(report.why[name])] if name == "cause" or not report.objection else ["As above."]
-    )
+    if name != "cause" and report.objection:
+        return ["As above."]
+    hint = ["If they were, say so: --assignment units."] if _conditional(report) else []
+    return [sentence(report.why[name]), *hint]
 
 
 def _conditional(report: Report) -> bool:
@@ -276,21 +288,23 @@ def described(report: Report) -> str:
     rows = int(data["rows"].sum())
     return (
         f"{rows:,} rows in {report.rounds} {_plural(period(report), report.rounds)} ({span}), "
-        f"{len(report.features)} {_plural('feature', len(report.features))}; "
+        f"{len(report.features)} {_plural('feature', len(report.features))} "
+        f"({listed(report.features, MOST_NAMED)}); "
         f"{report.design.described}; {assigned}."
     )
 
 
 def _checked(report: Report) -> list[str]:
-    done = [
-        f"{check.name} ({_p(check.p).strip(' ()')})" + ("" if check.passed else " FAILS")
-        for check in report.checks
-        if check.passed is not None
-    ]
-    says = [", ".join(done) + "."] if done else []
+    says = []
+    for word, passed in (("Passed", True), ("FAILS", False)):
+        found = [c for c in report.checks if c.passed is passed]
+        named = ", ".join(f"{c.name} ({_p(c.p).strip(' ()')})" for c in found)
+        says += [f"{word}: {named}."] if found else []
     skipped = [check.name for check in report.checks if check.passed is None]
     if skipped:
         says.append(f"Not testable in this log: {', '.join(skipped)}.")
+    if not report.immutable and report.design.concurrent:
+        says.append("(Name features that no model can move, such as age: --immutable age.)")
     if report.summary.has_units:
         says.append("Rows of one unit go together: standard errors by 40 buckets of units.")
     return says
@@ -301,7 +315,15 @@ def next_experiment(report: Report) -> list[str]:
     found = best_plan(report)
     if found is None:
         return []
-    return [*planned(report, found), "`performative plan` writes the models to deploy."]
+    lead = ["Nothing is left open. To see it again, or smaller effects:"] if settled(report) else []
+    last = ["`performative plan … --out plan.csv` writes the models to deploy."]
+    return [*lead, *planned(report, found), *(last if found.models is not None else [])]
+
+
+def settled(report: Report) -> bool:
+    """Whether every question is answered, in all directions."""
+    told = all(word != CANNOT_TELL for word in report.verdict.values())
+    return told and report.loop is not None and report.loop.known == report.loop.of
 
 
 def planned(report: Report, experiment: Experiment) -> list[str]:
@@ -348,7 +370,7 @@ def _table(report: Report) -> str:
     shown = free + [row for row in rows if row.control][:MOST_FEATURES]
     split = not report.objection and report.design.concurrent
     names = [f"{row.name} (control)" if row.control else row.name for row in shown]
-    wide = min(max(LABEL - 2, *map(len, names)), 40)
+    wide = min(max(LABEL - 2, *map(len, names)), 34)
     each = period(report)
     head = f"  {'feature':<{wide}} {'drift':>8}"
     head += f"  {'= your model':>14}  {'+ world':>14}" if split else ""
