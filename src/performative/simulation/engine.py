@@ -399,14 +399,15 @@ def check_starts(world: World, start: Any, runs: int) -> np.ndarray:
 def check_room(world: World, learner: Learner, starts: np.ndarray) -> None:
     """Refuse a start from which a learner's arms would leave the domain."""
     allowed = learner.start_domain(problem_of(world))
-    outside = [start for start in starts if not allowed.contains(start)]
-    if outside:
-        nearest = allowed.project(outside[0]).tolist()
-        raise ValueError(
-            f"start must leave the arms of {learner.name} room inside the domain; got "
-            f"{_checks.shown(outside[0].tolist())}; the nearest start that does is "
-            f"{_checks.shown(nearest)}."
-        )
+    if allowed.contains(starts):  # all of them at once: there can be thousands
+        return
+    outside = next(start for start in starts if not allowed.contains(start))
+    nearest = allowed.project(outside).tolist()
+    raise ValueError(
+        f"start must leave the arms of {learner.name} room inside the domain; got "
+        f"{_checks.shown(outside.tolist())}; the nearest start that does is "
+        f"{_checks.shown(nearest)}."
+    )
 
 
 def check_learner(learner: Any) -> Learner:
