@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from attribution import brute
 from performative import cli
-from performative.attribution import Summary, attribute, simulate_log
+from performative.attribution import Summary, attribute, screen, simulate_log
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,10 @@ def test_json_holds_the_figures_of_the_report():
     report = attribute("holdout.parquet", models="holdout.csv", assignment="units")
     assert told["verdict"] == report.verdict
     assert told["share"]["value"] == pytest.approx(report.share.value, rel=1e-9)
-    assert "NaN" not in done.stdout
+    assert told["schema"] == 1 and "NaN" not in done.stdout
+    assert told["next_experiment"]["rounds"] == screen.best_plan(report).rounds
+    untold = json.loads(call("attribute", *SINGLE, "--json").stdout)
+    assert set(untold) == set(told)  # whatever the design, the same keys
 
 
 def test_a_page_and_the_aggregates_are_written():

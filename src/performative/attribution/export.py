@@ -13,10 +13,18 @@ if TYPE_CHECKING:
     from performative.attribution.attribute import Report
 
 
+SCHEMA = 1
+"""Goes up when a key of `as_dict` changes its name or meaning, not when one is added."""
+
+
 def as_dict(report: Report) -> dict[str, Any]:
     """Verdicts, figures, checks and what cannot be known; aggregates only, NaN as None."""
+    from performative.attribution.screen import best_plan
+
+    plan = best_plan(report)
     loop, trap, gap = report.loop, report.trap, report.gap
     found = {
+        "schema": SCHEMA,
         "verdict": report.verdict,
         "why": report.why,
         "design": {"kind": report.design.kind, "described": report.design.described},
@@ -48,6 +56,9 @@ def as_dict(report: Report) -> dict[str, Any]:
         "warnings": report.warnings,
         "assumptions": report.assumptions,
         "unknowable": report.unknowable,
+        "next_experiment": None
+        if plan is None
+        else {name: value for name, value in plan.as_dict().items() if name != "models"},
         "fingerprint": report.summary.data.attrs["fingerprint"],
     }
     return {name: plain(value) for name, value in found.items()}

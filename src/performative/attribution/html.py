@@ -81,7 +81,7 @@ code { background: var(--card); padding: 0 .25em; border-radius: 3px; }
 @media (max-width: 40rem) { body { font-size: 15px; padding: 1rem .8rem 2rem; }
   .pictures { overflow-x: auto; } .pictures svg { min-width: 34rem; } }
 @media print { body { max-width: none; padding: 0; font-size: 10.5pt; }
-  .answer, tr, svg { break-inside: avoid; } h2 { break-after: avoid; }
+  .answer, tr, svg { break-inside: avoid; } h2, .key, .label { break-after: avoid; }
   .answer, tr.yours { -webkit-print-color-adjust: exact; print-color-adjust: exact; } }
 """
 
@@ -214,11 +214,14 @@ def _drift(report: Report) -> str:
         rows.append(row)
     head = ["feature", "drift", "your model", "world"] if split else ["feature", "drift"]
     table = _table(head, rows[:60], len(head) - 1)
-    together = "<p>All features together, as a distance:</p>" + pictures.distance(report)
+    label = '<p class="label">{}</p>'
     picture = (
-        f'<div class="pictures">{together}<p>Feature by feature:</p>{pictures.drift(report)}</div>'
+        label.format("All features together, as a distance:")
+        + pictures.distance(report)
+        + label.format("Feature by feature:")
+        + pictures.drift(report)
     )
-    return _section("Where the data went", key + picture + table)
+    return _section("Where the data went", f'{key}<div class="pictures">{picture}</div>{table}')
 
 
 def _contrasts(report: Report) -> str:

@@ -93,7 +93,12 @@ class Experiment:
                 f"directions, one a round, {times}"
             )
         of = " per unit of weight" if self.parameters else " deviations"
-        cost = "" if self.cost is None else f"; expected cost about {self.cost:.2g} loss per row"
+        word = "cost" if (self.cost or 0.0) >= 0 else "gain"
+        cost = (
+            ""
+            if self.cost is None
+            else f"; expected {word} about {abs(self.cost):.2g} loss per row"
+        )
         return (
             f"{what}, {self.rows:,} rows a round. That detects a response of {self.effect:g}{of} with "
             f"power {self.simulated:.2f} and measures it to ± {self.resolution:.2g} (needs "
