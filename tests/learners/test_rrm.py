@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plain_learners import Plain, ball, box
 from scipy import optimize
 
 import performative as pp
+from plain_learners import Plain, ball, box
 
 
 def moving_world(alpha, strength, seed, radius=50.0, rounds=8):
