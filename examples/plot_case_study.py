@@ -104,7 +104,7 @@ def question(rows, when, arms, response):
     return pp.attribute(log, models=models, assignment=assignment, every=every)
 
 
-figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), width_ratios=(1, 1, 1.1))
+figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), width_ratios=(1, 1, 1), layout="constrained")
 BLUE, RED = "#0072B2", "#D55E00"
 labels = []
 for data in (weather, flights):
@@ -118,10 +118,11 @@ for data in (weather, flights):
         print(f"  the same rows, split at random: {split.strength} {split.verdict['response']}")
         for found, colour, what in ((trap, RED, "regression"), (split.strength, BLUE, "split")):
             y = -len(labels)
+            axes[2].plot([response, response], [y - 0.4, y + 0.4], color="k", lw=1.5)
             axes[2].plot([found.low, found.high], [y, y], color=colour, lw=2.5)
-            axes[2].plot(found.value, y, "o", color=colour, ms=7)
-            axes[2].plot([response, response], [y - 0.4, y + 0.4], color="k", lw=1.5, ls=":")
-            labels.append(f"{data.__name__}, {what}")
+            axes[2].plot(found.value, y, "o", color=colour, ms=6)
+            truth = f" + {response}" if response else ""
+            labels.append(f"{data.__name__}{truth}, {what}")
         if data is weather and response == 0.0:
             mean = single.cells.round_mean(single.cells.mean)[:, 0]
             weight = single.cells.theta[:, 0]
@@ -135,11 +136,10 @@ for data in (weather, flights):
 
 axes[0].set(title="Retraining follows the weather …", xlabel="round of thirty days", ylim=(-2, 2.4))
 axes[1].set(title="… as if the weather followed it", xlabel="weight", ylabel="temperature")
-axes[2].set(title="Response found (dotted: the truth)", yticks=-np.arange(len(labels)))
+axes[2].set(title="Response found (black: the truth)", yticks=-np.arange(len(labels)))
 axes[2].set_yticklabels(labels)
 for axis in axes[:2]:
     axis.legend(frameon=False, fontsize=9, loc="upper left")
 for axis in axes:
     axis.spines[["top", "right"]].set_visible(False)
-figure.tight_layout()
 figure.savefig("case_study.png", dpi=160)
