@@ -64,6 +64,10 @@ def lagged():
     return pp.responses.lagged(pp.responses.location(0.1, gaussian()), 0.5)
 
 
+def custom(distribution):
+    return world(response=pp.responses.custom(distribution=distribution, dimension=2))
+
+
 def sampled(sampler):
     """A world whose rows a user draws with NumPy."""
     response = pp.responses.custom(sampler, dimension=2, backend="numpy")
@@ -207,6 +211,51 @@ TABLE = {
         lambda: world(loss=pp.losses.custom(lambda z, theta: z[0] if theta[0] > 0 else theta[0])),
         r"\bloss\b.*jnp.where",
     ),
+    "a distribution with a branch": Bad(
+        lambda: custom(lambda theta: pp.Gaussian(theta if theta[0] > 0 else -theta, 1.0)),
+        r"jnp.where",
+    ),
+    "a lagged distribution in NumPy": Bad(
+        lambda: world(
+            response=pp.responses.lagged(
+                pp.responses.custom(
+                    distribution=lambda theta: pp.Gaussian(np.tanh(theta), 1.0), dimension=2
+                ),
+                0.5,
+            )
+        ),
+        r"\bjnp\b",
+    ),
+    "a sampler with a branch": Bad(
+        lambda: world(
+            response=pp.responses.custom(
+                lambda key, theta, n: jnp.ones((n, 2)) * (1.0 if theta[0] > 0 else 2.0), dimension=2
+            ),
+            draws=10,
+        ),
+        r"jnp.where",
+    ),
+    "a covariance that is none for some models": Bad(
+        lambda: custom(lambda theta: pp.Gaussian(theta, 1.0 - 2.0 * theta[0])),
+        r"\bcov\b.*semidefinite",
+        "at the model",
+    ),
+    "masked rows": Bad(
+        lambda: pp.Empirical(np.ma.masked_greater(ROWS, 3.5)), r"\brows\b.*masked", "1 masked"
+    ),
+    "weights of two axes": Bad(
+        lambda: pp.Empirical(ROWS, weights=[[0.5, 0.2, 0.3]]), r"\bweights\b", "(1, 3)"
+    ),
+    "a switch between one": Bad(
+        lambda: pp.drifts.switching(gaussian(), period=2), r"\bdistributions\b", "Gaussian"
+    ),
+    "a map that returns nothing": Bad(
+        lambda: pp.sweep({"w": good()}, {"RRM": pp.learners.rrm()}, map=lambda play, blocks: None),
+        r"\bmap\b",
+        "None",
+    ),
+    "a file without a name": Bad(lambda: pp.load(None), r"\bpath\b", "None"),
+    "a run saved nowhere": Bad(lambda: run().save(None), r"\bpath\b", "None"),
     "a NumPy sampler that fails": Bad(
         lambda: sampled(lambda rng, theta, n: rng.normal(size=(n, 2)) / (1 // 0)),
         r"\bsampler\b.*ZeroDivisionError",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,11 @@ def shown(value: Any) -> str:
 
 def numbers(name: str, value: Any, *, ndim: int | Sequence[int] | None = None) -> np.ndarray:
     """`value` as a finite float64 array, of one of the numbers of dimensions in `ndim`."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise ValueError(
+            f"{name} must be numbers throughout; got a masked array with {np.ma.count_masked(value)} "
+            "masked entries."
+        )
     try:
         array = np.asarray(value)
         if array.dtype.kind not in "biuf":
@@ -105,6 +111,14 @@ def instance(name: str, value: Any, kind: type | tuple[type, ...], described: st
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {described}; got {shown(value)}.")
     return value
+
+
+def path(name: str, value: Any) -> Path:
+    """`value` as the path of a file."""
+    try:
+        return Path(value)
+    except TypeError:
+        raise TypeError(f"{name} must be the path of a file; got {shown(value)}.") from None
 
 
 def function(name: str, value: Any, described: str) -> Any:

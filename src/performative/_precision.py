@@ -38,7 +38,7 @@ def double(function: F) -> F:
     def in_double(*args: Any, **kwargs: Any) -> Any:
         if is_traced(args, kwargs):
             raise TypeError(
-                f"{function.__qualname__} takes plain numbers and NumPy arrays and cannot be traced "
+                "The public functions take plain numbers and NumPy arrays and cannot be traced "
                 "by jax.jit, jax.grad or jax.vmap; use the pure functions of "
                 "performative.world.rounds.Round inside jax.enable_x64(True) instead."
             )

@@ -74,3 +74,57 @@ def test_targets_beyond_what_the_nodes_were_made_for_are_said():
     )
     with pytest.warns(UserWarning, match="quadrature nodes are too few"):
         pp.stable_points(world)
+
+
+def test_models_deployed_beyond_what_the_nodes_were_made_for_are_said():
+    away = pp.responses.location(-3.0, pp.Gaussian([0.3], 1.0))
+    world = pp.World(
+        response=away, loss=pp.losses.logistic(l2=1.0), domain=pp.domains.everywhere(), rounds=2
+    )
+    for record in ("all", "regret"):
+        with pytest.warns(UserWarning, match="quadrature nodes are too few"):
+            pp.simulate(world, pp.learners.rrm(), start=[50.0], record=record)
+    with pytest.warns(UserWarning, match="quadrature nodes are too few"):
+        pp.sweep({"away": world}, {"RRM": pp.learners.rrm()}, start=[50.0])
+
+
+def margin_world(link, **options):
+    return pp.World(
+        drift=pp.drifts.fixed(pp.Gaussian([0.3], 1.0)),
+        loss=pp.losses.margin(link),
+        domain=pp.domains.ball(2.0),
+        rounds=1,
+        **options,
+    )
+
+
+def test_a_sharp_link_of_ones_own_gets_the_nodes_it_needs():
+    """max(0, −u), rounded off over a twentieth: its poles are twenty times as near."""
+    world = margin_world(lambda u: 0.05 * jnp.logaddexp(0.0, -20.0 * u))
+    for theta in (0.0, 1.3):
+        margins = 0.3 * theta + theta * NODES
+        expected = WEIGHTS @ (0.05 * np.logaddexp(0.0, -20.0 * margins))
+        assert world.risk(1, [theta]) == pytest.approx(expected, abs=1e-12)
+        slope = WEIGHTS @ ((0.3 + NODES) * (np.tanh(10.0 * margins) - 1.0) / 2.0)
+        assert world.gradient(1, [theta], [theta]) == pytest.approx(slope, abs=1e-12)
+
+
+def test_a_kink_is_refused_where_its_derivatives_would_be_wrong():
+    """Under normal data a hinge has curvature, of which automatic differentiation sees nothing."""
+
+    def hinge(u):
+        return jnp.maximum(0.0, 1.0 - u)
+
+    with pytest.raises(ValueError, match=r"function must be smooth.*monte carlo"):
+        margin_world(hinge)
+    drawn = margin_world(hinge, expectation="monte carlo").explain(1, [1.0])
+    exact = WEIGHTS @ np.maximum(0.0, 0.7 - NODES)
+    assert abs(drawn.value - exact) < 5 * drawn.standard_error
+
+
+def test_a_link_that_outgrows_the_rule_says_by_how_much():
+    """e^−u at deviation 2 has its mass around −2, and the rule ends at 8.25."""
+    with pytest.warns(UserWarning, match="exact to a part of"):
+        world = margin_world(lambda u: jnp.exp(-u))
+    known = world.explain(1, [2.0])
+    assert abs(known.value - np.exp(-0.6 + 2.0)) <= known.error < 1e-6

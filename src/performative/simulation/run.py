@@ -57,6 +57,8 @@ class Record:
                 np.append(np.arange(stride, world.rounds + 1, stride), world.rounds)
             )
         kept = len(self.rounds)
+        self.watched = world.can_be_too_coarse
+        self.furthest = np.ones(1, int), np.zeros((1, world.parameters))
         self.deployed = None
         if self.keeps_deployed:
             self.deployed = np.full((played, kept, arms, world.parameters), np.nan)
@@ -119,6 +121,8 @@ class Record:
         chosen = self.rounds[places] - first
         if self.deployed is not None and deployed is not None:
             self.deployed[:, places] = deployed[:, chosen]
+        if self.watched and deployed is not None:
+            self.watch(first, deployed)
         for name, regret in zip(self.targets, regrets, strict=True):
             if self.mode == "thin":
                 both = np.stack([regret.mean(axis=2), regret.max(axis=2)], axis=2)
@@ -128,12 +132,20 @@ class Record:
             else:
                 self.regrets[name][:, places] = regret
 
+    def watch(self, first: int, deployed: np.ndarray) -> None:
+        """Note the model that is furthest from the origin, where that may be too far."""
+        size = np.linalg.norm(deployed, axis=-1)
+        where = np.unravel_index(np.argmax(np.nan_to_num(size, nan=np.inf)), size.shape)
+        if not size[where] <= np.linalg.norm(self.furthest[1]):
+            self.furthest = np.array([first + where[1]]), deployed[where][None]
+
     def statuses(self, name: str) -> np.ndarray:
         return self.status[name]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything, for a checkpoint."""
         result = {} if self.deployed is None else {"deployed": self.deployed}
+        result["furthest_round"], result["furthest_model"] = self.furthest
         for name in self.targets:
             result[f"regret_{name}"] = self.regrets[name]
             result[f"total_{name}"] = self.totals[name]
@@ -146,6 +158,7 @@ class Record:
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """The inverse of `arrays`."""
         self.deployed = arrays.get("deployed")
+        self.furthest = arrays["furthest_round"], arrays["furthest_model"]
         for name in self.targets:
             self.regrets[name] = arrays[f"regret_{name}"]
             self.totals[name] = arrays[f"total_{name}"]
@@ -160,6 +173,7 @@ class Record:
         def all_runs(values: np.ndarray) -> np.ndarray:
             return np.broadcast_to(values, (self.runs, *values.shape[1:]))
 
+        world.warn_of_coarse_nodes(*self.furthest)
         data: dict[str, Any] = {"start": (("run", "parameter"), starts)}
         if self.deployed is not None:
             data["deployed"] = (("run", "round", "arm", "parameter"), all_runs(self.deployed))
@@ -324,8 +338,9 @@ class Run:
     def save(self, path: str | os.PathLike) -> None:
         """Write to a NetCDF file, for `pp.load`."""
         # Through memory: a full disk then is an OSError, and no half-written file is left.
-        check_folder("path", Path(path))
-        draft = Path(path).with_name(Path(path).name + ".part")
+        path = _checks.path("path", path)
+        check_folder("path", path)
+        draft = path.with_name(path.name + ".part")
         try:
             draft.write_bytes(self.dataset.to_netcdf(engine="h5netcdf"))
             draft.replace(path)
@@ -368,7 +383,7 @@ def load(path: str | os.PathLike) -> Run:
 
     The world is not in the file: `world` is None, and only regret that was computed is there.
     """
-    if not Path(path).exists():
+    if not _checks.path("path", path).exists():
         raise FileNotFoundError(
             f"path must be a file that Run.save wrote; {str(path)!r} is not there."
         )

@@ -166,6 +166,7 @@ def _as_run(world: World, deployed: np.ndarray, seed: int, feedback: str, start:
     record = Record("all", 1, world, arms, 1, 1, ())
     record.rounds = np.arange(1, rounds + 1)
     record.deployed = deployed[None]
+    record.watch(1, record.deployed)
     learner = _ByHand(feedback)
     run = record.finish(world, learner, seed, start[None])  # pyright: ignore[reportArgumentType]
     run.dataset.attrs["rounds"] = rounds

@@ -57,6 +57,9 @@ class Played(NamedTuple):
     alike: bool
     regrets: dict[str, np.ndarray]  # (world, run, round)
     statuses: dict[str, np.ndarray]  # (world, round)
+    furthest: tuple[
+        tuple[np.ndarray, np.ndarray], ...
+    ]  # of each world: a round and the model there
 
 
 def sweep(
@@ -126,6 +129,7 @@ def sweep(
             done = threaded(lambda block: _play(block, finders, advance), blocks)
         else:
             done = map(play, blocks)
+            _checks.instance("map", done, Iterable, "a function that returns the results in order")
         for part in done:
             if not isinstance(part, Played):
                 raise TypeError(
@@ -134,6 +138,8 @@ def sweep(
                     f"got {_checks.shown(part)}."
                 )
             k = list(learners).index(part.learner)
+            for name, furthest in zip(part.names, part.furthest, strict=True):
+                worlds[name].warn_of_coarse_nodes(*furthest)
             for target in targets:
                 columns = zip(part.names, part.regrets[target], part.statuses[target], strict=True)
                 for name, values, status in columns:
@@ -243,6 +249,7 @@ def _play(
         block.alike,
         {t: np.stack([r.regrets[t].mean(axis=2) for r in records]) for t in block.targets},
         {t: np.stack([r.status[t] for r in records]) for t in block.targets},
+        tuple(record.furthest for record in records),
     )
 
 

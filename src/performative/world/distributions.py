@@ -227,7 +227,7 @@ class Empirical(Distribution):
         if weights is None:
             weights = np.full(n, 1.0 / n)
         elif not traced:
-            weights = _probabilities("weights", weights, n, "rows")
+            weights = _probabilities("weights", weights, n, "rows", ndim=1)
         self.points = points
         self.weights = xp.asarray(weights)
         self.offset = np.zeros(points.shape[-1])
@@ -280,8 +280,10 @@ class Empirical(Distribution):
         return _raw(Empirical, **{**vars(self), **changes})
 
 
-def _probabilities(name: str, weights: Any, count: int, of_what: str) -> np.ndarray:
-    weights = _checks.numbers(name, weights)
+def _probabilities(
+    name: str, weights: Any, count: int, of_what: str, ndim: int | tuple[int, ...]
+) -> np.ndarray:
+    weights = _checks.numbers(name, weights, ndim=ndim)
     if weights.shape[-1:] != (count,):
         raise ValueError(
             f"{name} must have one entry for each of the {count} {of_what}; "
@@ -325,7 +327,7 @@ class Mixture(Distribution):
         if len(sizes) > 1:
             raise ValueError(f"components must have one dimension; got {sorted(sizes)}.")
         if not is_traced(weights):
-            weights = _probabilities("weights", weights, len(components), "components")
+            weights = _probabilities("weights", weights, len(components), "components", (1, 2))
         self.components = components
         self.weights = weights
         lengths = {n for n in (c.rounds for c in components) if n is not None}

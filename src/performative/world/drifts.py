@@ -145,7 +145,9 @@ def switching(
         probability: instead, the chance in each round that another one takes over.
         seed: of the random switches.
     """
-    parts = list(distributions)
+    parts = list(
+        _checks.instance("distributions", distributions, (list, tuple), "a list of distributions")
+    )
     if len(parts) < 2:
         raise ValueError(f"distributions must be at least two; got {len(parts)}.")
     for part in parts:

@@ -23,13 +23,16 @@ from performative.world.distributions import Distribution, Mixture, Noise, Sampl
 from performative.world.domains import Domain
 from performative.world.drifts import Drift
 from performative.world.expectations import Ladder, quadrature
-from performative.world.losses import Loss
+from performative.world.losses import Loss, logistic_link
 from performative.world.maps import Map
 from performative.world.mixing import Mixing, constant
 from performative.world.responses import Custom, Lagged, Response
 from performative.world.rounds import Round
 
 Array = Any
+
+MADE_FOR = 60.0
+"""Quadrature is prepared for margins of at most this standard deviation, and refined where needed."""
 
 LANES = 256
 """At most so many models are evaluated at a time: their temporaries then stay in the cache."""
@@ -125,11 +128,18 @@ class World:
         data = _first_look(first, middle)
         self.dimension = data.dimension
         _check_loss(self.loss, data.dimension, middle)
+        if self.is_own:
+            _look_around(self)
         ladder = Ladder(expectations.choose(self.loss, data, expectation))
         changes: dict[str, Any] = {}
+        self._covered, self._finer = np.isfinite(self.domain.radius) and not self.is_own, 1
+        self._link_error = 0.0
         if "quadrature" in ladder.names:
             deviation = constants.largest_deviation(self)
-            ladder = ladder._replace(nodes=quadrature.nodes_for(deviation))
+            self._covered = self._covered and deviation <= MADE_FOR
+            ladder = ladder._replace(nodes=quadrature.nodes_for(min(deviation, MADE_FOR)))
+            self._finer, self._link_error = _finer_for_link(self.loss, min(deviation, MADE_FOR))
+            ladder = ladder._replace(nodes=self._finer * ladder.nodes)
         if "monte carlo" in ladder.names:
             noise = Noise.draw(jax.random.key(seed), draws, data.dimension)
             changes["draws"] = to_numpy(noise)
@@ -251,7 +261,7 @@ class World:
         error, ladder = 0.0, self._all.ladder
         if "quadrature" in ladder.names:
             finer = self._evaluate("decoupled_risk", t, *pair, finer=True)
-            error = float(np.abs(finer - value))
+            error = float(max(np.abs(finer - value), self._link_error * abs(value)))
         error = float(max(error, 3.0 * standard_error, 4e-16 * abs(value)))
         how = {
             "closed form": "mean and covariance of the data",
@@ -303,13 +313,15 @@ class World:
         if "quadrature" not in ladder.names:
             return moving, still
         nodes = ladder.nodes
-        bounded = np.isfinite(self.domain.radius)
-        reach = self.domain.radius * (1 + 1e-9) if bounded else constants.REACH
-        outside = np.linalg.norm(models[0], axis=1).max() > reach
-        if outside or self.is_own or any(not self.domain.contains(model) for model in models[1:]):
-            spread = float(np.max(_compiled("margin_deviation", self.lanes, moving, still, models)))
-            wanted = quadrature.nodes_for(spread)
+        reach = self.domain.radius * (1 + 1e-9)
+        outside = not self._covered or np.linalg.norm(models[0], axis=1).max() > reach
+        if outside or any(not self.domain.contains(model) for model in models[1:]):
+            spread = _compiled("margin_deviation", self.lanes, moving, still, models)
+            spread = float(np.nan_to_num(np.max(spread), nan=np.inf))
+            wanted = self._finer * quadrature.nodes_for(spread)
             nodes = max(nodes, 2 ** int(np.ceil(np.log2(wanted))))
+            if spread > quadrature.WIDEST:
+                _warn_of_width(spread, quadrature.WIDEST)
         nodes = 2 * nodes if finer else nodes
         ladder = ladder._replace(nodes=nodes)
         if moving is not None:
@@ -323,12 +335,12 @@ class World:
         That can happen in an unbounded domain, or with a response or map of one's own.
         """
         ladder = self._all.ladder
-        bounded = np.isfinite(self.domain.radius) and not self.is_own
-        if "quadrature" not in ladder.names or bounded:
+        if "quadrature" not in ladder.names or self._covered:
             return
         models = np.reshape(theta, (-1, self.parameters))
         spread = np.ravel(self._evaluate("margin_deviation", t, ("theta", models)))
-        coarse = np.array([quadrature.nodes_for(each) for each in spread]) > ladder.nodes
+        wanted = np.array([self._finer * quadrature.nodes_for(each) for each in spread])
+        coarse = (wanted > ladder.nodes) | (spread > quadrature.WIDEST)
         if coarse.any():
             warnings.warn(
                 f"{int(coarse.sum())} of {len(models)} models have margins with standard deviations "
@@ -336,6 +348,11 @@ class World:
                 "give the world a bounded domain that holds them.",
                 stacklevel=3,
             )
+
+    @property
+    def can_be_too_coarse(self) -> bool:
+        """Whether models can lie where the quadrature was not made for."""
+        return "quadrature" in self._all.ladder.names and not self._covered
 
     # Data
 
@@ -401,6 +418,34 @@ class World:
                 "world.domain.project gives the nearest one inside."
             )
         return theta
+
+
+def _finer_for_link(loss: Loss, deviation: float) -> tuple[int, float]:
+    """How many times the logistic nodes a link of a user's own takes, and what error is left."""
+    link = getattr(loss, "link", logistic_link)
+    if link is logistic_link:
+        return 1, 0.0
+    nodes, error = quadrature.nodes_for_link(link, deviation)
+    if error > 1e-4:
+        raise ValueError(
+            "function must be smooth, with four derivatives, for expectations under normal data; "
+            f"got one whose derivatives miss a part of {error:.1g}: use expectation='monte carlo', "
+            "or rows in a pp.Empirical."
+        )
+    if error > 0.0:
+        warnings.warn(
+            f"Expectations of this loss are exact to a part of {error:.1g} only, with {nodes} nodes.",
+            stacklevel=5,
+        )
+    return int(np.ceil(nodes / quadrature.nodes_for(deviation))), error
+
+
+def _warn_of_width(spread: float, widest: float) -> None:
+    warnings.warn(
+        f"Margins have a standard deviation of {spread:.3g}: expectations are only exact up to "
+        f"{widest:g}.",
+        stacklevel=5,
+    )
 
 
 def _warn_of_nothing(what: str, values: Any) -> None:
@@ -545,6 +590,7 @@ def _domain_size(domain: Domain) -> int | None:
 def _first_look(first: Round, middle: np.ndarray) -> Distribution:
     """The data of round 1 at the domain's centre; a user's own function is tried here."""
     own = first.map if first.map is not None else first.response
+    own = own.response if isinstance(own, Lagged) else own
     try:
         data = first.distribution(middle)
         for part in data.components:
@@ -554,6 +600,8 @@ def _first_look(first: Round, middle: np.ndarray) -> Distribution:
             else:
                 _checks.instance("distribution", part, Distribution, "a function returning one")
                 _checks.numbers("the mean of the distribution", np.asarray(part.mean))
+        if isinstance(own, (Custom, Map)):
+            _check_compiles(first, middle)
     except (ValueError, TypeError) as error:
         if isinstance(own, (Custom, Map)):
             message = " ".join(str(error).split())[:200]
@@ -564,6 +612,44 @@ def _first_look(first: Round, middle: np.ndarray) -> Distribution:
             f"dimension must be the length of one row, {data.dimension}; got {own.dimension}."
         )
     return data
+
+
+def _look_around(world: World) -> None:
+    """Distributions of a user's own function are validated at models all over the domain."""
+    points = world.domain.draw(np.random.default_rng(3), 8, world.parameters)
+    further = np.random.default_rng(4).normal(size=(4, world.parameters))
+    reach = world.domain.radius if np.isfinite(world.domain.radius) else 10.0
+    corners = world.domain.project(100.0 * reach * further)
+    rounds = np.linspace(1, world.rounds, len(points) + len(corners)).astype(int)
+    for t, point in zip(rounds, np.concatenate([points, corners]), strict=True):
+        try:
+            world.at(t).distribution(point)
+        except (ValueError, TypeError) as error:
+            message = " ".join(str(error).split())[:200]
+            where = _checks.shown([float(f"{x:.4g}") for x in point])
+            raise type(error)(
+                f"your function failed at the model {where} of round {t}: {message}"
+            ) from error
+
+
+def _check_compiles(first: Round, middle: np.ndarray) -> None:
+    """A function of one's own must also be one of numbers that are not known yet."""
+
+    def rows(number: Array, model: Array) -> Array:
+        data = dataclasses.replace(first, number=number).distribution(model)
+        return data.rows(Noise.draw(jax.random.key(0), 4, data.dimension))
+
+    try:
+        jax.eval_shape(rows, jnp.asarray(1), jnp.asarray(middle))
+    except (
+        jax.errors.ConcretizationTypeError,
+        jax.errors.TracerArrayConversionError,
+        jax.errors.TracerIntegerConversionError,
+    ):
+        raise ValueError(
+            "it must be written with jnp in place of np, and jnp.where in place of if, to be "
+            "compiled."
+        ) from None
 
 
 def _check_rows_drawn(rows: np.ndarray, dimension: int) -> None:
