@@ -30,7 +30,7 @@ def run(name: str, folder: Path, rounds: int) -> str:
 
 def test_every_example_is_run_here():
     tested = {"plot_quickstart", "plot_divergence", "plot_by_hand", "plot_your_own_world"}
-    tested |= {"plot_landscape"}
+    tested |= {"plot_landscape", "plot_phases"}
     tested |= {"plot_case_study", "sweep_with_dask", "plot_bounds"}
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
@@ -43,7 +43,26 @@ def test_divergence(tmp_path):
     lines = run("plot_divergence", tmp_path, rounds=50).splitlines()
     away = [float(line.split(" is ")[1].split()[0]) for line in lines]
     assert all("stable point certified" in line for line in lines)
-    assert away[0] > 5 and away[1] > 5 and away[2] < 1e-6
+    assert away[0] > 5 and away[1] > 5 and away[2] < 1e-6 and away[3] < 1e-3
+    assert [line.split("Theorem 3.2 ")[1].split(",")[0] for line in lines] == [
+        "fails", "fails", "holds", "fails",
+    ]  # fmt: skip
+    assert "γ = 1.6 ≥ 1" in lines[0] and "γ = 0.64 < 1" in lines[2]
+    assert lines[3].endswith("in the last round γ = 0.64")
+
+
+def test_phases(tmp_path):
+    """An exogenous part saves retraining that would run away, and costs where it moves fast."""
+    lines = run("plot_phases", tmp_path, rounds=40).splitlines()
+    costs = {line.split(":")[0]: [float(x) for x in line.split(":")[1].split()] for line in lines}
+    assert len(costs) == 12
+    for speed in ("still", "slow", "fast"):
+        weak, strong = (costs[f"{speed}, b = 0, ε = {epsilon}"] for epsilon in ("0.5", "1.5"))
+        assert abs(weak[0]) < 1e-12 and strong[0] > 1 and abs(strong[2]) < 1
+        # A part that fades saves nothing.
+        assert min(costs[f"{speed}, b = 0.5, ε = 1.5"]) > 1
+    assert costs["fast, b = 0, ε = 0.5"] == sorted(costs["fast, b = 0, ε = 0.5"])
+    assert abs(costs["still, b = 0, ε = 1.5"][-1]) < 1e-12
 
 
 def test_bounds(tmp_path):
