@@ -82,10 +82,9 @@ def test_a_damaged_file_is_made_again(tmp_path):
 
 
 def test_a_killed_reproduction_goes_on_where_it_stopped(tmp_path):
-    command = [
-        sys.executable, "-c", "from performative.cli import app; app()", "reproduce", "--quick", "--quiet", "--runs", "2",
-        "--figures", "quadratic-bounds,trajectories", "--out", str(tmp_path),
-    ]  # fmt: skip
+    options = ["--quick", "--quiet", "--runs", "2", "--figures", ",".join(SOME)]
+    command = [sys.executable, "-c", "from performative.cli import app; app()", "reproduce"]
+    command += [*options, "--out", str(tmp_path)]
     running = subprocess.Popen(command)
     first = tmp_path / "data" / "quadratic-bounds.nc"
     deadline = time.monotonic() + 120
@@ -102,7 +101,7 @@ def test_a_killed_reproduction_goes_on_where_it_stopped(tmp_path):
 
 
 def test_an_unknown_figure_is_named_with_the_nearest(tmp_path):
-    with pytest.raises(ValueError, match="figures must be one of .* Did you mean 'trajectories'"):
+    with pytest.raises(ValueError, match=r"figures must be one of .* Did you mean 'trajectories'"):
         reproduce.run(tmp_path, figures=["trajectory"])
 
 

@@ -331,7 +331,7 @@ def bounds(settings: Settings, where: str) -> xr.Dataset:
             "round": kept,
         },
         attrs={
-            **_attrs(settings, f"bounds, {where}", world),
+            **_attrs(settings, f"bounds, {where}", next(iter(played.values()))),
             "contraction": contraction,
         },
     )
@@ -356,23 +356,26 @@ def trajectories(settings: Settings) -> xr.Dataset:
     """Where the four learners went in two dimensions, α_t = 1/t, and how far from the target."""
     sizes = settings.sizes
     rules = {
-        "RRM": (learners.rrm(), sizes.quadratic),
-        "RGD": (learners.rgd(), sizes.quadratic),
-        "greedy SGD": (learners.greedy_sgd(), sizes.quadratic),
-        "lazy SGD": (learners.lazy_sgd(n0=settings.n0), sizes.lazy),
+        "RRM": learners.rrm(),
+        "RGD": learners.rgd(),
+        "greedy SGD": learners.greedy_sgd(),
+        "lazy SGD": learners.lazy_sgd(n0=settings.n0),
     }
     shown = min(SHOWN, sizes.lazy)
     data: dict[str, Any] = {}
     path, target, closer = [], [], []
-    for name, (rule, rounds) in rules.items():
-        world = quadratic_world(settings, "random", 1.0, rounds, 2)
+    long, short = (
+        quadratic_world(settings, "random", 1.0, rounds, 2)
+        for rounds in (sizes.quadratic, sizes.lazy)
+    )
+    for name, rule in rules.items():
+        world = short if name == "lazy SGD" else long
         run = simulate(
             world, rule, settings.start(world), seed=settings.seed, record="all", progress=False
         )
         deployed, stable = run.deployed.values[0, :, 0], run.dataset["stable_point"].values
         distance = np.linalg.norm(deployed - stable, axis=1)
-        dims = "lazy_round" if rounds == sizes.lazy and name == "lazy SGD" else "round"
-        data[_key(name)] = (dims, distance)
+        data[_key(name)] = ("lazy_round" if name == "lazy SGD" else "round", distance)
         path.append(deployed[:shown])
         target.append(stable[:shown])
         behind = np.linalg.norm(deployed[1:shown] - stable[: shown - 1], axis=1)
@@ -388,7 +391,7 @@ def trajectories(settings: Settings) -> xr.Dataset:
             "round": np.arange(1, sizes.quadratic + 1),
             "lazy_round": np.arange(1, sizes.lazy + 1),
         },
-        attrs=_attrs(settings, "trajectories, d = 2", world),
+        attrs=_attrs(settings, "trajectories, d = 2", long),
     )
 
 

@@ -62,7 +62,7 @@ def _key(data: xr.Dataset) -> str:
 
 def bounds(table: xr.Dataset) -> Picture:
     """Figures 4 and 5: regret against the theorems, and against what is tighter than they are."""
-    figure = _blank(2 * WIDTH, 2.9)
+    figure = blank(2 * WIDTH, 2.9)
     styles = {"paper": (0, (4, 1.5)), "recursion": (0, (1, 1.2)), "second_order": (0, (4, 1, 1, 1))}
     for axis, learner in zip(figure.subplots(1, 2), table["learner"].values, strict=True):
         here = table.sel(learner=learner, drift="random")
@@ -77,7 +77,7 @@ def bounds(table: xr.Dataset) -> Picture:
         everything = np.append(drawn["regret"].values.ravel(), drawn["bound"].values.ravel())
         linear = plots.regret_axis(axis, everything)
         axis.set_title(str(learner), fontsize=FONT)
-        _labels(axis, "horizon $T$", REGRET + linear)
+        label(axis, "horizon $T$", REGRET + linear)
     handles = [
         Line2D([], [], color=colour, lw=1.4, label=f"regret, {schedule(b)}")
         for colour, b in zip(COLOURS, (0.5, 1.0), strict=False)
@@ -87,7 +87,7 @@ def bounds(table: xr.Dataset) -> Picture:
         Line2D([], [], color="0.3", lw=0.9, ls=dash, label=name)
         for dash, name in zip(styles.values(), names, strict=True)
     ]
-    _legend(figure, handles, 3)
+    legend(figure, handles, 3)
     return figure
 
 
@@ -98,7 +98,7 @@ def _finite(values: np.ndarray) -> np.ndarray:
 
 def trajectories(data: xr.Dataset) -> Picture:
     """Figure 6: where four learners went in two dimensions, and their distance from the target."""
-    figure = _blank(2 * WIDTH, 9.0)
+    figure = blank(2 * WIDTH, 9.0)
     grid = figure.subplots(len(LEARNERS), 2)
     for (left, right), (name, key) in zip(grid, LEARNERS.items(), strict=True):
         here = data.sel(learner=name)
@@ -113,7 +113,7 @@ def trajectories(data: xr.Dataset) -> Picture:
         right.set_xscale("log")
         right.set_yscale("log")
         right.set_title(f"{name}, distance from the target", fontsize=FONT)
-        _labels(right, "round $t$", r"$\|\theta_t-\theta_t^{\mathrm{PS}}\|$")
+        label(right, "round $t$", r"$\|\theta_t-\theta_t^{\mathrm{PS}}\|$")
     handles = [
         Line2D([], [], color=COLOURS[0], lw=0.8, marker="o", ms=2.5, label=r"$\theta_t$, deployed"),
         Line2D(
@@ -122,7 +122,7 @@ def trajectories(data: xr.Dataset) -> Picture:
         Line2D([], [], color="0.65", lw=0.5, label="distance"),
         Line2D([], [], color=COLOURS[0], lw=1.2, label="its mean over the last 50 rounds"),
     ]
-    _legend(figure, handles, 4)
+    legend(figure, handles, 4)
     return figure
 
 
@@ -133,7 +133,7 @@ def _path(axis: Axes, target: np.ndarray, deployed: np.ndarray) -> None:
     axis.annotate("start", deployed[0], xytext=(5, 4), textcoords="offset points", fontsize=SMALL)
     axis.set_aspect("equal", adjustable="datalim")
     axis.xaxis.set_major_locator(MaxNLocator(5))
-    _labels(axis, r"$\theta_1$", r"$\theta_2$")
+    label(axis, r"$\theta_1$", r"$\theta_2$")
 
 
 def recipes(table: xr.Dataset) -> Picture:
@@ -149,20 +149,20 @@ def recipes(table: xr.Dataset) -> Picture:
     return plots.grid(panels)
 
 
-def _blank(width: float, height: float) -> Picture:
+def blank(width: float, height: float) -> Picture:
     figure = Picture(figsize=(width, height), dpi=100, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 
 
-def _labels(axis: Axes, horizontal: str, vertical: str) -> None:
+def label(axis: Axes, horizontal: str, vertical: str) -> None:
     axis.set_xlabel(horizontal, fontsize=FONT)
     axis.set_ylabel(vertical, fontsize=FONT)
     axis.tick_params(which="both", labelsize=SMALL)
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _legend(figure: Picture, handles: list[Any], columns: int) -> None:
+def legend(figure: Picture, handles: list[Any], columns: int) -> None:
     figure.legend(
         handles=handles,
         loc="outside lower center",

@@ -52,13 +52,13 @@ def compare(settings: Settings, rounds: int) -> xr.Dataset:
     """RRM's cumulative regret with random P_t, exact and by the recipe: (recipe, b, round)."""
     curves = np.empty((len(RECIPES), len(SCHEDULES), rounds))
     distance = np.empty((len(SCHEDULES), rounds))
-    for k, b in enumerate(SCHEDULES):
-        world = credit_world(settings, "random", b, rounds)
+    t = np.arange(1, rounds + 1)
+    played = [credit_world(settings, "random", b, rounds) for b in SCHEDULES]
+    for k, world in enumerate(played):
         start = settings.start(world)
         sampled = follow(world, start, settings.seed)
         exact = simulate(world, learners.rrm(), start, record="all", progress=False)
         points = stable_points(world, progress=False).values
-        t = np.arange(1, rounds + 1)
         at_sampled = world.risk(t, sampled.stable)
         each = (
             exact.regret("stable", cumulative=False).values[0],
@@ -76,8 +76,8 @@ def compare(settings: Settings, rounds: int) -> xr.Dataset:
         coords={"recipe": list(RECIPES), "b": list(SCHEDULES), "round": t},
         attrs={
             "part": "recipes",
-            "world": world.description,
-            "rung": f"{world.rung}, and Monte Carlo with {GRADIENT_DRAWS} and {RISK_DRAWS} draws",
+            "world": played[0].description,
+            "rung": f"{played[0].rung}, and Monte Carlo with {GRADIENT_DRAWS} and {RISK_DRAWS} draws",
             "seed": settings.seed,
         },
     )
