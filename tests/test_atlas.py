@@ -85,9 +85,22 @@ def test_what_cannot_be_played_says_why_and_costs_nothing_else(table):
 
 def test_the_table_says_who_saw_what_and_who_is_missing(table):
     text = pp.atlas.described(table[2])
-    assert "rows: samples, 3 rows" in text and "ZGD2: risk, 2 arms" in text
-    assert "ZGD2 in coin: domain must hold a ball about 0" in text
-    assert "Regret to the optimal points after T = 30 rounds, 4 runs" in text
+    assert "Regret after T = 30 rounds, 4 runs, ± standard error" in text
+    assert "  rows (samples, 3 rows)" in text and "  ZGD2 (risk, 2 arms)" in text
+    assert "  ZGD2 in coin: domain must hold a ball about 0" in text
+    mean, coin = text.split("\ncoin ")[0], text.split("\ncoin ")[1]
+    here = table[2].sel(world="mean", learner="RRM")
+    numbers = [f"{float(here[f'{target}_regret']):.3g}" for target in ("stable", "optimal")]
+    row = next(line for line in mean.splitlines() if line.startswith("  RRM (population)"))
+    assert row.split()[-2:] == numbers
+    missing = next(line for line in coin.splitlines() if line.startswith("  ZGD2 (risk, 2 arms)"))
+    assert missing.split()[-2:] == ["–", "–"]
+
+
+def test_the_table_fits_the_screen_whatever_its_names(table):
+    measured = table[2].assign_coords(learner=["a learner with a name of " + "n" * 40, *"bcde"])
+    for width in (80, 100):
+        assert max(map(len, pp.atlas.described(measured, width).splitlines())) <= width
 
 
 def test_the_picture_writes_every_cell(table):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import textwrap
 import time
 import warnings
 from collections.abc import Mapping
@@ -107,17 +108,14 @@ def measure(
     for learner in learners.values():
         check_learner(learner)
     grid = Grid.of(list(worlds), list(learners))
-    for name, learner in learners.items():
-        for place, world in worlds.items():
-            grid.why_not[place, name] = _refusal(learner, world)
-    pairs = len(worlds) * len(learners)
     title = f"{len(worlds)} worlds × {len(learners)} learners"
-    with progress_bar(title, pairs, progress) as advance:
-        advance(sum(reason != "" for reason in grid.why_not.values()))
-        for places, names in _blocks(grid):
-            chosen = {place: worlds[place] for place in places}
-            _play(grid, chosen, {name: learners[name] for name in names}, runs, seed)
-            advance(len(places) * len(names))
+    with progress_bar(title, len(worlds), progress) as advance:
+        for place, world in worlds.items():
+            reasons = {name: _refusal(learner, world) for name, learner in learners.items()}
+            grid.why_not.update({(place, name): reason for name, reason in reasons.items()})
+            able = {name: learners[name] for name, reason in reasons.items() if not reason}
+            _play(grid, {place: world}, able, runs, seed)
+            advance(1)
     return grid.labelled(worlds, learners, runs, seed)
 
 
@@ -207,36 +205,27 @@ def _sentence(error: Exception) -> str:
     return (kind + text)[:300] or type(error).__name__
 
 
-def _blocks(grid: Grid) -> list[tuple[tuple[str, ...], list[str]]]:
-    """Learners that can be played in the same worlds, together: one sweep each."""
-    blocks: dict[tuple[str, ...], list[str]] = {}
-    for name in grid.learners:
-        places = tuple(place for place in grid.worlds if not grid.why_not[place, name])
-        if places:
-            blocks.setdefault(places, []).append(name)
-    return list(blocks.items())
-
-
 def _play(
     grid: Grid,
-    worlds: Mapping[str, World],
+    world: Mapping[str, World],
     learners: Mapping[str, Learner],
     runs: int,
     seed: int,
 ) -> None:
-    """One sweep; where that fails, pair by pair, so that one failure costs one pair."""
+    """One world; where that fails, learner by learner, so that one failure costs one pair."""
+    if not learners:
+        return
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # flags are counted in the table
-            table = sweep(worlds, learners, runs, seed, against=TARGETS, progress=False)
+            table = sweep(world, learners, runs, seed, against=TARGETS, progress=False)
         grid.enter(table)
     except Exception as error:
-        if len(worlds) == len(learners) == 1:
-            grid.why_not[next(iter(worlds)), next(iter(learners))] = _sentence(error)
+        if len(learners) == 1:
+            grid.why_not[next(iter(world)), next(iter(learners))] = _sentence(error)
             return
-        for place, world in worlds.items():
-            for name, learner in learners.items():
-                _play(grid, {place: world}, {name: learner}, runs, seed)
+        for name, learner in learners.items():
+            _play(grid, world, {name: learner}, runs, seed)
 
 
 # What is said and drawn
@@ -273,46 +262,84 @@ def run(
     return Atlas(table, files, time.monotonic() - begun)
 
 
-def described(table: xr.Dataset) -> str:
-    """Both tables as text, then who saw what, and who was not played where and why."""
-    lines = []
-    names = [str(name) for name in table["learner"].values]
-    width = max(len(str(world)) for world in table["world"].values) + 2
-    columns = [max(len(name), 13) + 2 for name in names]
-    for target in TARGETS:
-        lines += [
-            f"Regret to the {target} points after T = {table.attrs['rounds']:,} rounds, "
-            f"{table.attrs['runs']} runs, ± standard error",
-            "",
-            " " * width + "".join(f"{n:>{c}}" for n, c in zip(names, columns, strict=True)),
-        ]
-        for world in table["world"].values:
-            row = table.sel(world=world)
-            cells = [_cell(row.sel(learner=name), target) for name in names]
-            mark = "*" if int(row[f"{target}_flagged"]) else ""
-            lines.append(
-                f"{str(world) + mark:<{width}}"
-                + "".join(f"{cell:>{c}}" for cell, c in zip(cells, columns, strict=True))
-            )
-        lines.append("")
-    lines += ["* the target of some rounds is not unique, not certain or not there: see its status"]
-    lines += ["", "What each learner sees each round:"]
-    lines += [f"  {name}: {table['feedback'].sel(learner=name).item()}" for name in names]
-    absent = [
-        f"  {name} in {world}: {table['why_not'].sel(world=world, learner=name).item()}"
-        for name in names
-        for world in table["world"].values
-        if table["why_not"].sel(world=world, learner=name).item()
+def described(table: xr.Dataset, width: int = 80) -> str:
+    """The table as text: world by world who saw what and lost how much, then who was not played and why.
+
+    Args:
+        table: from `measure`.
+        width: of a line; what does not fit is wrapped, and what is a number is never cut.
+    """
+    played = table.attrs
+    heads = [f"to the {target}" for target in TARGETS]
+    cells = {
+        target: [[_cell(table, w, n, target) for n in table["learner"]] for w in table["world"]]
+        for target in TARGETS
+    }
+    spans = [
+        max(len(head), *(len(cell) for row in cells[target] for cell in row)) + 2
+        for head, target in zip(heads, TARGETS, strict=True)
     ]
-    return "\n".join(lines + (["", "Not played:", *absent] if absent else []))
+    first = width - sum(spans)
+    names = [f"  {name} ({seen})" for name, seen in zip(*_names(table), strict=True)]
+    lines = [
+        *_wrapped(
+            f"Regret after T = {played['rounds']:,} rounds, {played['runs']} runs, ± standard error: "
+            "to the stable points, and to the optimal points. In brackets, what a learner sees each "
+            "round.",
+            width,
+        )
+    ]
+    for i, world in enumerate(table["world"].values):
+        marks = ["*" * bool(table[f"{target}_flagged"][i]) for target in TARGETS]
+        columns = zip(heads, marks, spans, strict=True)
+        lines += ["", f"{world:<{first}}" + "".join(f"{h + m:>{c}}" for h, m, c in columns)]
+        for j, name in enumerate(names):
+            numbers = zip((cells[target][i][j] for target in TARGETS), spans, strict=True)
+            *above, last = _wrapped(name, first, "    ")
+            lines += [*above, f"{last:<{first}}" + "".join(f"{cell:>{c}}" for cell, c in numbers)]
+    lines += [""]
+    if any(np.any(table[f"{target}_flagged"]) for target in TARGETS):
+        flags = (
+            "* the target of some rounds is not unique, not certain or not there: see its status"
+        )
+        lines += _wrapped(flags, width)
+    absent = _absent(table)
+    lines += ["– not played, because:"] if absent else []
+    for reason, pairs in absent.items():
+        lines += _wrapped(f"  {pairs}: {reason}", width, "    ")
+    return "\n".join(lines).rstrip()
 
 
-def _cell(pair: xr.Dataset, target: str) -> str:
+def _names(table: xr.Dataset) -> tuple[list[str], list[str]]:
+    """The learners, and what each sees."""
+    return table["learner"].values.tolist(), table["feedback"].values.tolist()
+
+
+def _absent(table: xr.Dataset) -> dict[str, str]:
+    """Reasons why pairs were not played, and those pairs in words: learners of one world together."""
+    pairs: dict[str, dict[str, list[str]]] = {}
+    for name in table["learner"].values:
+        for world in table["world"].values:
+            if reason := table["why_not"].sel(world=world, learner=name).item():
+                pairs.setdefault(reason, {}).setdefault(world, []).append(name)
+    return {
+        reason: "; ".join(f"{', '.join(names)} in {world}" for world, names in where.items())
+        for reason, where in pairs.items()
+    }
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    return textwrap.wrap(text, max(width, 24), subsequent_indent=indent, break_on_hyphens=False)
+
+
+def _cell(table: xr.Dataset, world: Any, learner: Any, target: str) -> str:
     """Regret ± standard error, or a dash."""
+    pair = table.sel(world=world, learner=learner)
     value, error = float(pair[f"{target}_regret"]), float(pair[f"{target}_error"])
     if pair["why_not"].item():
         return "–"
-    return f"{value:.3g}" + (f"±{error:.1g}" if error > 0 else "")
+    # Twice, so that 60 is not 6e+01.
+    return f"{value:.3g}" + (f"±{float(f'{error:.1g}'):g}" if error > 0 else "")
 
 
 def figure(table: xr.Dataset) -> plots.Picture:
@@ -338,7 +365,7 @@ def _draw(axis: Any, table: xr.Dataset, target: str) -> None:
     axis.imshow(pixels, aspect="auto")
     for i, world in enumerate(table["world"].values):
         for j, learner in enumerate(table["learner"].values):
-            text = _cell(table.sel(world=world, learner=learner), target)
+            text = _cell(table, world, learner, target)
             dark = shades[i, j] < 0.5
             axis.text(
                 j, i, text, ha="center", va="center", fontsize=plots.SMALL - 1,
