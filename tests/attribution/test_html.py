@@ -50,6 +50,7 @@ def test_the_page_is_one_small_file_that_needs_nothing_else(design, tmp_path):
     text = file.read_text(encoding="utf-8")
     parser = checked(text)
     assert len(text) < 5_000_000 and parser.links == []
+    assert ("Every point of the line fits this log" in text) == (design == "single")
     assert "<script" not in text and "url(" not in text and "@import" not in text
     assert text.count("http") == text.count("http://www.w3.org/2000/svg")  # a name, not an address
 

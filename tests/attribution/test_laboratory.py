@@ -20,21 +20,40 @@ def test_the_fitted_world_has_the_risks_of_the_true_one(log):
     )
 
 
-def test_drawn_worlds_differ_as_much_as_the_response_is_uncertain(log):
+@pytest.mark.parametrize("units", [0, 400])
+def test_drawn_worlds_differ_as_much_as_the_response_is_uncertain(units):
+    log = simulate_log("holdout", kappa=0.4, alpha=0.0, rounds=8, rows=400, units=units, seed=1)
     report = pp.attribute(log.summary)
-    statistics, parameters = laboratory._identified(report)
-    draws = np.array(
-        [laboratory._error(report, statistics, parameters, seed) for seed in range(200)]
-    )
+    drawn = [laboratory.fitted(report, seed=seed)[0] for seed in range(200)]
     expected = report.response.se.values
-    np.testing.assert_allclose(draws.std(axis=0), expected, rtol=0.25)
+    np.testing.assert_allclose(np.std(drawn, axis=0), report.widening * expected, rtol=0.25)
 
 
-@pytest.mark.slow
+def test_what_retraining_does_next_is_drawn_with_the_error_of_the_last_rounds_data():
+    covered = []
+    for seed in range(40):
+        log = simulate_log("pair", kappa=0.4, alpha=0.0, rounds=8, rows=2000, seed=seed)
+        report = Report(log.summary)
+        now = report.deployed_now()
+        fits = [laboratory.fitted(report, seed=draw) for draw in range(60)]
+        after = np.array([matrix @ now + bases[-1] for matrix, bases, _ in fits])
+        truth = 0.4 * now + log.world_parts[1] + log.world_parts[3][-1]
+        middle = report.cells.mean[-2:].mean(axis=0) - truth
+        assert np.abs(middle).max() < 0.2
+        low, high = np.quantile(after, [0.025, 0.975], axis=0)
+        covered.append(np.mean((low <= truth) & (truth <= high)))
+    assert np.mean(covered) > 0.88
+
+
 def test_learners_are_tried_in_the_logs_own_world(log):
-    found = laboratory.try_learners(pp.attribute(log.summary), {"RRM": pp.learners.rrm()}, draws=1)
-    assert found["next"].sizes == {"learner": 1, "draw": 2, "parameter": 5}
+    report = pp.attribute(log.summary)
+    found = report.try_learners({"RRM": pp.learners.rrm()}, draws=3)
+    assert found["next"].sizes == {"learner": 1, "draw": 4, "parameter": 5}
     assert (found["regret"] > 0).all()
+    now = np.array(found.attrs["deployed"])
+    matrix, bases, _ = laboratory.fitted(report)
+    np.testing.assert_allclose(found["next"].values[0, 0], matrix @ now + bases[-1], atol=1e-9)
+    assert (found["next_low"] <= found["next_high"]).all()
 
 
 def test_missing_directions_are_named():

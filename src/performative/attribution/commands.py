@@ -61,6 +61,8 @@ def plan(
 ) -> None:
     """Print an experiment, and write its models."""
     options: dict[str, Any] = wanted | {"power": power, "effect": effect}
+    if options["question"] is None and options["share"] != 0.5:
+        options["question"] = "canary"  # the only one that has a share to choose
     found = report.experiment(**options)
     if options["question"] is None:
         found = screen.best_plan(report, **options) or found

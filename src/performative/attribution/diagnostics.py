@@ -17,6 +17,7 @@ from performative.attribution.cells import SPAN, Cells
 from performative.attribution.estimate import (
     Linear,
     Uncertain,
+    entries,
     jackknife,
     response,
     strength,
@@ -76,6 +77,17 @@ def omnibus(cells: Cells) -> Finding:
         return (whitening @ response(part) @ directions * np.sqrt(sizes)).ravel()
 
     return quadratic(cells, moved, float(cells.rank * len(whitening)))
+
+
+def largest_entry(cells: Cells) -> Finding:
+    """B = 0 entry by entry, Bonferroni: sees a single feature that the pooled tests overlook."""
+    found = entries(cells)
+    known = found.error > 0
+    if not known.any():
+        return NOT_TESTED
+    ratio = float(np.max(np.abs(found.value[known]) / found.error[known]))
+    p = min(1.0, float(known.sum()) * 2.0 * float(stats.t.sf(ratio, found.freedom)))
+    return Finding(ratio**2, 1.0, p, ratio**2)
 
 
 def no_response(cells: Cells, with_strength: bool = True) -> float:

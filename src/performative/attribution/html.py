@@ -120,6 +120,7 @@ def page(report: Report) -> str:
     evidence = screen.evidence(report)
     parts = [
         f'<div class="answers">{"".join(_answer(a) for a in answers)}</div>',
+        _stories(report),
         _section("Next experiment", _paragraphs(evidence.get("Next experiment:", []))),
         _drift(report),
         _contrasts(report),
@@ -222,6 +223,17 @@ def _drift(report: Report) -> str:
         + pictures.drift(report)
     )
     return _section("Where the data went", f'{key}<div class="pictures">{picture}</div>{table}')
+
+
+def _stories(report: Report) -> str:
+    picture = pictures.stories(report)
+    key = (
+        '<p class="key">Every point of the line fits this log equally well, from <b class="m">only '
+        'your model</b> to <b class="w">only the world</b>; a longer log would not help.</p>'
+    )
+    return _section(
+        "Why nobody can tell", f'{key}<div class="pictures">{picture}</div>' * bool(picture)
+    )
 
 
 def _contrasts(report: Report) -> str:

@@ -6,6 +6,8 @@ base mean enter only where the user knows them.
 
 from __future__ import annotations
 
+import dataclasses
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +16,7 @@ import xarray as xr
 from performative import _checks
 from performative.attribution import estimate
 from performative.attribution.attribute import NotIdentified
+from performative.attribution.cells import Cells
 
 if TYPE_CHECKING:
     from performative.attribution.attribute import Report
@@ -23,18 +26,31 @@ def moving_location(
     matrix: np.ndarray, bases: np.ndarray, spread: np.ndarray, loss: Any, domain: Any
 ) -> Any:
     """A `pp.World` with D_t(θ) = N(Bθ + w_t, Σ)."""
+    import performative as pp
+
+    numbers = (np.array(part, dtype=np.float64) for part in (matrix, bases, spread))
+    given = _moving()(None, False, len(spread), matrix.shape[1], *numbers)
+    return pp.World(map=given, loss=loss, domain=domain, rounds=len(bases))
+
+
+@cache
+def _moving() -> Any:
+    """The map θ ↦ N(Bθ + w_t, Σ), its numbers as leaves, so that all such worlds share a program."""
     import jax.numpy as jnp
 
     import performative as pp
+    from performative.world.maps import Map
 
-    def distribution(t: Any, theta: Any) -> Any:
-        return pp.Gaussian(jnp.asarray(matrix) @ theta + jnp.asarray(bases)[t - 1], spread)
+    class Moving(Map):
+        matrix: Any
+        bases: Any
+        spread: Any
 
-    dimension = len(spread)
-    given = pp.maps.custom(
-        distribution=distribution, dimension=dimension, parameters=matrix.shape[1]
-    )
-    return pp.World(map=given, loss=loss, domain=domain, rounds=len(bases))
+        def at(self, t: Any, theta: Any) -> Any:
+            base = jnp.asarray(self.bases)[t - 1]
+            return pp.Gaussian(jnp.asarray(self.matrix) @ theta + base, jnp.asarray(self.spread))
+
+    return Moving
 
 
 def world(report: Report, *, radius: float | None = None, seed: int | None = None) -> Any:
@@ -43,26 +59,59 @@ def world(report: Report, *, radius: float | None = None, seed: int | None = Non
     Args:
         report: of the log; all directions must have been tried.
         radius: of the ball of models; twice the largest deployed one unless given.
-        seed: draws B̂ from its sampling distribution instead of taking the estimate, to see what of a
-            result is the log's uncertainty.
+        seed: draws the cells' means anew from their sampling distribution, and B̂ and ŵ_t with them,
+            to see what of a result is the log's uncertainty.
     """
-    import performative as pp
+    return _made(report, *fitted(report, seed=seed), radius)
 
+
+def fitted(report: Report, *, seed: int | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """B̂, ŵ_t (round, feature) and Σ̂; drawn from their sampling distribution if `seed` is given."""
     statistics, parameters = _identified(report)
     part = report.cells.of(statistics)
-    theta = part.theta[:, parameters]
-    matrix = estimate.response(part)[:, parameters]
     if seed is not None:
-        matrix = matrix + _error(report, statistics, parameters, seed)
-    bases = part.round_mean(part.mean) - part.round_mean(theta) @ matrix.T
+        part = dataclasses.replace(part, mean=part.mean + report.widening * _errors(part, seed))
+    matrix = estimate.response(part)[:, parameters]
+    bases = part.round_mean(part.mean) - part.round_mean(part.theta)[:, parameters] @ matrix.T
+    return matrix, bases, 0.5 * (part.pooled + part.pooled.T)
+
+
+def _errors(cells: Cells, seed: int) -> np.ndarray:
+    """One draw of the sampling errors of the cells' means, (cell, q)."""
+    rng = np.random.default_rng(seed)
+    if cells.clustered:
+        found = estimate.jackknife(cells, lambda part: _means(part, cells), np.zeros(1))
+        assert found.replicates is not None
+        return (rng.normal(size=len(found.replicates)) @ found.replicates).reshape(cells.mean.shape)
+    values, vectors = np.linalg.eigh(cells.covariance / cells.count[:, None, None])
+    scaled = np.sqrt(np.maximum(values, 0.0)) * rng.normal(size=cells.mean.shape)
+    return np.einsum("cij,cj->ci", vectors, scaled)
+
+
+def _means(part: Cells, cells: Cells) -> np.ndarray:
+    """The means of all cells; of one that lost all its rows with a bucket, as it was."""
+    if part.count.size == cells.count.size:
+        return part.mean.ravel()
+    known = {(t, arm): mean for t, arm, mean in zip(part.round, part.arm, part.mean, strict=True)}
+    places = zip(cells.round, cells.arm, cells.mean, strict=True)
+    return np.concatenate([known.get((t, arm), mean) for t, arm, mean in places])
+
+
+def _made(
+    report: Report,
+    matrix: np.ndarray,
+    bases: np.ndarray,
+    spread: np.ndarray,
+    radius: float | None,
+) -> Any:
+    import performative as pp
+
     attrs = report.summary.data.attrs
     l2 = float(attrs["l2"])
     loss = pp.losses.logistic(l2=l2) if attrs["loss"] == "logistic" else pp.losses.squared(l2=l2)
-    largest = float(np.linalg.norm(theta, axis=1).max())
+    largest = float(np.linalg.norm(report.cells.theta[:, report._both[1]], axis=1).max())
     radius = 2.0 * max(largest, 0.5) if radius is None else radius
-    return moving_location(
-        matrix, bases, 0.5 * (part.pooled + part.pooled.T), loss, pp.domains.ball(radius)
-    )
+    return moving_location(matrix, bases, spread, loss, pp.domains.ball(radius))
 
 
 def _identified(report: Report) -> tuple[np.ndarray, np.ndarray]:
@@ -97,23 +146,6 @@ def _identified(report: Report) -> tuple[np.ndarray, np.ndarray]:
     return statistics, parameters
 
 
-def _error(report: Report, statistics: np.ndarray, parameters: np.ndarray, seed: int) -> np.ndarray:
-    """One draw of the error of B̂."""
-    cells, rng = report.cells.of(statistics), np.random.default_rng(seed)
-    if cells.clustered:
-        found = estimate.jackknife(
-            cells, lambda part: estimate.response(part)[:, parameters].ravel(), np.zeros(1)
-        )
-        assert found.replicates is not None
-        drawn = rng.normal(size=len(found.replicates)) @ found.replicates
-        return report.widening * drawn.reshape(len(statistics), len(parameters))
-    sizes, directions = cells.eigen
-    values, vectors = np.linalg.eigh(cells.pooled)
-    normal = rng.normal(size=(len(statistics), sizes.size))
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return report.widening * ((root @ normal / np.sqrt(sizes)) @ directions.T)[:, parameters]
-
-
 def optimal_point(report: Report) -> xr.DataArray:
     r"""θ^PO of the last round for the squared loss: $(c_1K'K+\alpha I)^{-1}(w-B'm)$, c₁ = 1−α.
 
@@ -144,38 +176,59 @@ def optimal_point(report: Report) -> xr.DataArray:
 
 
 def try_learners(
-    report: Report, learners: dict[str, Any], *, draws: int = 5, radius: float | None = None
+    report: Report,
+    learners: dict[str, Any] | None = None,
+    *,
+    draws: int = 20,
+    radius: float | None = None,
 ) -> xr.Dataset:
-    """What every learner would have cost in the log's own world, from round 1 on.
+    """What every learner would do next in the log's own world, and what it would have cost.
 
     Args:
         report: of the log.
-        learners: by name, from `pp.learners`.
-        draws: worlds drawn from the uncertainty of the response, besides the estimated one.
+        learners: by name, from `pp.learners`; repeated risk minimisation and repeated gradient
+            descent unless given.
+        draws: worlds drawn from the log's uncertainty, besides the estimated one.
         radius: see `world`.
 
     Returns:
-        `regret` against the stable points at the last round, and the model it would deploy `next`, by
-        (learner, draw); draw 0 is the estimated world.
+        By (learner, draw), draw 0 the estimated world: `next`, the model it would deploy after the
+        one deployed now, in the world of the last round; `regret` against the stable points, had it
+        run from round 1 to the last. `next_low` and `next_high` (learner, parameter) are 95 %
+        intervals from the draws. Attributes: `deployed`, the model deployed now.
     """
     import performative as pp
 
     draws = _checks.integer("draws", draws, low=0)
-    worlds = [world(report, radius=radius)]
-    worlds += [world(report, radius=radius, seed=k) for k in range(draws)]
-    start = report.cells.theta[0][report._both[1]]
-    regret = np.zeros((len(learners), len(worlds)))
-    following = np.zeros((*regret.shape, start.size))
-    for i, learner in enumerate(learners.values()):
-        for k, here in enumerate(worlds):
-            run = pp.simulate(here, learner, start=here.domain.project(start), record="all")
+    if learners is None:
+        learners = {"RRM": pp.learners.rrm(), "RGD": pp.learners.rgd()}
+    fits = [fitted(report, seed=seed) for seed in (None, *range(draws))]
+    parameters = report._both[1]
+    first = report.cells.theta[0][parameters]
+    now = report.deployed_now()[parameters]
+    regret = np.zeros((len(learners), len(fits)))
+    following = np.zeros((*regret.shape, first.size))
+    for k, (matrix, bases, spread) in enumerate(fits):
+        whole = _made(report, matrix, bases, spread, radius)
+        last = _made(report, matrix, np.repeat(bases[-1:], 2, axis=0), spread, radius)
+        for i, learner in enumerate(learners.values()):
+            run = pp.simulate(whole, learner, start=whole.domain.project(first))
             regret[i, k] = float(run.regret("stable")[0, -1])
-            following[i, k] = run.deployed.values[0, -1].mean(axis=0)
-    names = [report.parameters[k] for k in report._both[1]]
-    return xr.Dataset(
+            step = pp.simulate(last, learner, start=last.domain.project(now), record="all")
+            following[i, k] = step.deployed.values[0, -1].mean(axis=0)
+    low, high = np.quantile(following[:, 1:] if draws else following, [0.025, 0.975], axis=1)
+    data = xr.Dataset(
         {
             "regret": (("learner", "draw"), regret),
             "next": (("learner", "draw", "parameter"), following),
+            "next_low": (("learner", "parameter"), low),
+            "next_high": (("learner", "parameter"), high),
         },
-        {"learner": list(learners), "draw": np.arange(len(worlds)), "parameter": names},
+        {
+            "learner": list(learners),
+            "draw": np.arange(len(fits)),
+            "parameter": [report.parameters[k] for k in parameters],
+        },
     )
+    data.attrs["deployed"] = tuple(now.tolist())
+    return data

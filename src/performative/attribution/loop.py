@@ -31,6 +31,9 @@ KNOWN = 0.2
 GLIMPSED = 3 * KNOWN
 """Up to here a direction may at least speak against a loop being stable."""
 
+SMALL_LEAK = 0.05
+"""A loop that diverges does so whatever a leak of this size adds to it."""
+
 
 class Loop(NamedTuple):
     """What is known of the loop along the directions that were tried."""
@@ -75,12 +78,13 @@ def examine(cells: Cells, inflation: float = 1.0, seed: int = 0) -> Loop:
     inside, noise = block(known)
     radius = float(_radius(inside))
     high = float(np.quantile(_radius(inside + noise), 0.975))
-    below, above = _quantiles(inside, radius, 1.0, noise)
-    leak = _leak(cells, known)
+    below, above = _shown(inside, 1.0, noise)
+    leak, leaking = _leak(cells, known)
     count = int(known.sum())
-    if leak.p < 0.01:
+    diverges = radius > above
+    if leak.p < 0.01 and not (diverges and leaking < SMALL_LEAK):
         verdict, why = "cannot tell", "the response leads out of the directions that were tried"
-    elif radius > above:
+    elif diverges:
         verdict, why = "unstable", "an error grows from one retraining to the next"
     elif radius < below and high < 1.0:
         verdict, why = "stable", f"in the {count} of {total} directions tried"
@@ -94,8 +98,7 @@ def examine(cells: Cells, inflation: float = 1.0, seed: int = 0) -> Loop:
 
 def _may_be_unstable(inside: np.ndarray, noise: np.ndarray) -> bool:
     """Whether a loop on the edge could have shown itself as this one does."""
-    radius = float(_radius(inside))
-    return radius >= _quantiles(inside, radius, 1.0, noise)[0]
+    return float(_radius(inside)) >= _shown(inside, 1.0, noise)[0]
 
 
 def _unknown(why: str, total: int) -> Loop:
@@ -103,13 +106,28 @@ def _unknown(why: str, total: int) -> Loop:
     return Loop("cannot tell", why, 0, total, [], NOT_TESTED, nothing, nothing)
 
 
-def _quantiles(
-    inside: np.ndarray, radius: float, wanted: float, noise: np.ndarray
-) -> tuple[float, float]:
+def _shown(inside: np.ndarray, wanted: float, noise: np.ndarray) -> tuple[float, float]:
     """Between what radii a loop like this one, of radius `wanted`, would show itself."""
-    drawn = _radius(wanted / max(radius, 1e-12) * inside + noise)
-    low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(low), float(high)
+    drawn = [
+        np.quantile(
+            _radius(wanted / max(float(_radius(like)), 1e-12) * like + noise), [0.025, 0.975]
+        )
+        for like in (inside, _without_noise(inside, noise))
+    ]
+    return float(min(drawn[0][0], drawn[1][0])), float(max(drawn[0][1], drawn[1][1]))
+
+
+def _without_noise(inside: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """The estimate with its columns drawn towards κ̂I, by what noise alone would explain.
+
+    Noise spreads eigenvalues that are equal, and moves the largest outwards; a loop whose eigenvalues
+    are spread already would show less of that, so that a loop like κI must be thought of, too.
+    """
+    variance = np.maximum(np.mean(np.sum(noise**2, axis=1), axis=0), 1e-300)
+    pooled = np.average(np.diag(inside), weights=1.0 / variance) * np.eye(len(inside))
+    apart = inside - pooled
+    explained = 2.0 * variance / np.maximum(np.sum(apart**2, axis=0), 1e-300)
+    return pooled + apart * np.sqrt(np.maximum(1.0 - explained, 0.0))
 
 
 def _interval(inside: np.ndarray, radius: float, noise: np.ndarray) -> Estimate:
@@ -120,7 +138,7 @@ def _interval(inside: np.ndarray, radius: float, noise: np.ndarray) -> Estimate:
     """
     reach = float(np.quantile(np.linalg.norm(noise, 2, axis=(1, 2)), 0.975))
     grid = np.maximum(radius + 2.0 * reach * np.linspace(-1.0, 1.0, 7), 0.0)
-    shown = np.array([_quantiles(inside, radius, wanted, noise) for wanted in grid])
+    shown = np.array([_shown(inside, wanted, noise) for wanted in grid])
     shown = np.maximum.accumulate(shown, axis=0)
     low, high = (float(np.interp(radius, shown[:, which], grid)) for which in (1, 0))
     return Estimate(radius, min(low, radius), max(high, radius))
@@ -134,8 +152,9 @@ def _errors(cells: Cells, inflation: float) -> tuple[np.ndarray, np.ndarray | No
     """The standard error of the response to every tried direction, at worst over what it moves."""
     sizes, directions = cells.eigen
     if not cells.clustered:
-        largest = np.linalg.eigvalsh(cells.pooled)[-1]
-        return inflation * np.sqrt(largest / sizes), None
+        weights = (cells.gain @ directions) ** 2 / cells.count[:, None]
+        spread = np.einsum("ck,cij->kij", weights, cells.covariance)
+        return inflation * np.sqrt(np.linalg.eigvalsh(spread)[:, -1]), None
     found = jackknife(cells, lambda part: (response(part) @ directions).ravel(), np.zeros(1))
     assert found.replicates is not None
     replicates = found.replicates.reshape(len(found.replicates), -1, sizes.size)
@@ -148,13 +167,16 @@ def _noise(
 ) -> np.ndarray:
     """Draws of the estimation error of R′ĜR."""
     rng = np.random.default_rng(seed)
-    sizes, directions = cells.eigen[0][known], cells.eigen[1][:, known]
+    directions = cells.eigen[1][:, known]
+    size = directions.shape[1]
     if replicates is None:
-        spread = directions.T @ cells.pooled @ directions
+        spread = directions.T @ cells.covariance @ directions / cells.count[:, None, None]
         values, vectors = np.linalg.eigh(spread)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
-        normal = rng.normal(size=(DRAWS, sizes.size, sizes.size))
-        return inflation * (root @ normal) / np.sqrt(sizes)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        drawn = np.zeros((DRAWS, size, size))
+        for root, gain in zip(roots, cells.gain @ directions, strict=True):
+            drawn += (rng.normal(size=(DRAWS, size)) @ root.T)[:, :, None] * gain
+        return inflation * drawn
     inside = np.einsum("ij,bik->bjk", directions, replicates[:, :, known])
     heavy = critical(len(replicates) - 1.0) / critical(np.inf)
     normal = rng.normal(size=(DRAWS, len(replicates)))
@@ -173,19 +195,20 @@ def _along(cells: Cells, directions: np.ndarray, inflation: float) -> list[Estim
     return [found.estimate(inflation, k) for k in range(directions.shape[1])]
 
 
-def _leak(cells: Cells, known: np.ndarray) -> Finding:
-    """(I − RR′)ĜR = 0: the response stays within the tried directions."""
+def _leak(cells: Cells, known: np.ndarray) -> tuple[Finding, float]:
+    """(I − RR′)ĜR = 0: the response stays within the tried directions; and how large that is."""
     sizes, tried = cells.eigen[0][known], cells.eigen[1][:, known]
     outside = np.linalg.svd(tried, full_matrices=True)[0][:, tried.shape[1] :]
     if outside.shape[1] == 0:
-        return NOT_TESTED
+        return NOT_TESTED, 0.0
     part = cells.mapped(outside.T)
     whitening = part.whitening
 
     def leaving(here: Cells) -> np.ndarray:
         return (whitening @ response(here) @ tried * np.sqrt(sizes)).ravel()
 
-    return quadratic(part, leaving, float(len(whitening) * sizes.size))
+    size = float(np.linalg.norm(response(part) @ tried, 2))
+    return quadratic(part, leaving, float(len(whitening) * sizes.size)), size
 
 
 def pooled_contraction(cells: Cells, hessian: np.ndarray) -> Linear:

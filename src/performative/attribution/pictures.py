@@ -1,4 +1,4 @@
-"""Three pictures of a report, as SVG: where the data went, what the arms showed, where the loop is.
+"""The pictures of a report, as SVG: where the data went, what the arms showed, where the loop is.
 
 Drawn from a report's aggregates; text inside is selectable, sizes are the reader's, and colours are
 those of a palette that colour-blind readers can tell apart.
@@ -171,6 +171,25 @@ def distance(report: Report) -> str:
     drawn = [axes.line(rounds, lengths[name], colour, 2.0) for name, colour in parts]
     body = axes.frame() + axes.feet(8, whole=True) + "".join(drawn)
     return _picture(690, 186, "Distance of all features from the first round", body)
+
+
+def stories(report: Report) -> str:
+    """One model at a time: the feedback that fits the log, for every memory that the world may have."""
+    trap = report.trap
+    if trap is None or report.design.randomised or not 0 < trap.slope.value < 1:
+        return ""
+    memory = np.linspace(0.0, 1.0, 101)
+    feedback = np.array([trap.curve(rho) for rho in memory])
+    axes = Axes((64, 14, 600, 180), (0.0, 1.0), (-1.0, 1.0))
+    body = axes.frame(4) + axes.feet(5) + axes.line(memory, feedback, TOTAL, 2.0)
+    for x, y, colour in ((0.0, trap.slope.value, MODEL), (trap.slope.value, 0.0, WORLD)):
+        body += f'<circle cx="{axes.x(x):.1f}" cy="{axes.y(y):.1f}" r="5" fill="{colour}"/>'
+    body += (
+        '<text x="364" y="228" class="tick" text-anchor="middle">memory of the world</text>'
+        '<text x="14" y="104" class="tick" text-anchor="middle" transform="rotate(-90 14 104)">'
+        "feedback</text>"
+    )
+    return _picture(690, 238, "Pairs of feedback and memory that fit this log", body)
 
 
 def contrasts(report: Report) -> str:
