@@ -185,6 +185,25 @@ TABLE = {
         r"\bscales\b",
         "3",
     ),
+    "a response that moves labels": Bad(
+        lambda: world(
+            response=pp.responses.location(np.ones((3, 2)), pp.Empirical(LABELLED)),
+            drift=pp.drifts.fixed(pp.Empirical(LABELLED)),
+            loss=pp.losses.logistic(l2=1.0, labelled=True),
+        ),
+        r"\bresponse\b.*labels of -1 or 1",
+    ),
+    "a map without labels": Bad(
+        lambda: pp.World(
+            map=pp.maps.custom(
+                distribution=lambda t, theta: pp.Gaussian(jnp.zeros(3) + theta[0], 1.0), dimension=3
+            ),
+            loss=pp.losses.logistic(l2=1.0, labelled=True),
+            domain=pp.domains.ball(1.0),
+            rounds=3,
+        ),
+        r"\bmap\b.*labels of -1 or 1",
+    ),
     "components that are no list": Bad(
         lambda: pp.Mixture(gaussian(), [1.0]), r"\bcomponents\b", "Gaussian"
     ),

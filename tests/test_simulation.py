@@ -264,7 +264,7 @@ def test_two_arms_average_or_the_worse():
 
 
 def test_asking_for_undeclared_feedback_is_an_error():
-    with pytest.raises(TypeError, match=r"declares, 'samples'.*'risks'.*feedback='risk'"):
+    with pytest.raises(TypeError, match=r"declares, feedback='samples'.*'risks'.*feedback='risk'"):
         pp.simulate(quadratic(), Peeker())
 
 

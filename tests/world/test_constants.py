@@ -51,6 +51,17 @@ WORLDS = {
         drift=pp.drifts.fixed(pp.Empirical(ROWS[:20] + 1.0)),
         loss=pp.losses.squared(),
     ),
+    "three means": lambda: _world(
+        response=pp.responses.location(0.1, pp.Gaussian([-3.0, 0.0, 0.0], 0.01)),
+        drift=pp.drifts.recorded(
+            pp.Mixture(
+                [pp.Gaussian([1.5, 2.6, 0.0], 0.01), pp.Gaussian([1.5, -2.6, 0.0], 0.01)],
+                np.full((ROUNDS, 2), 0.5),
+            )
+        ),
+        loss=pp.losses.squared(),
+        domain=pp.domains.ball(4.0),
+    ),
     "labelled logistic": lambda: _world(
         response=pp.responses.strategic(pp.Empirical(LABELLED), [0, 1], 0.2),
         drift=pp.drifts.fixed(pp.Empirical(LABELLED[::3])),
@@ -239,6 +250,28 @@ def test_what_is_not_proved_is_computed_and_says_so():
     assert constants.strong_convexity.value == pytest.approx(1.0, abs=0.2)
     assert constants.data_smoothness.value == pytest.approx(1.0, rel=1e-9)
     assert constants.noise_growth.value == 0.0
+    assert 0.0 < constants.lipschitz_data.value <= 1.0 + np.linalg.norm(ROWS.mean(axis=0)) + 0.2
+
+
+def test_where_nothing_responds_beta_z_is_about_the_drift():
+    """Two drifts a step apart: the widest spread of the data counts, though none of them respond."""
+    along = np.array([np.cos(1.5), np.sin(1.5)])
+    mean = 0.25 * np.array([np.cos(2.874), np.sin(2.874)])
+    theta = np.array([5.0, 0.0])
+    worst, step = 0.0, 1e-4
+    for angle in np.linspace(0.0, np.pi, 40):
+        move = step * np.array([np.cos(angle), np.sin(angle)])
+        drift = pp.Gaussian(np.array([mean, mean + move]), 9.0 * np.outer(along, along))
+        world = pp.World(
+            drift=pp.drifts.recorded(drift),
+            loss=pp.losses.logistic(l2=1.0),
+            domain=pp.domains.ball(5.0),
+            rounds=2,
+        )
+        apart = world.gradient(2, theta, theta) - world.gradient(1, theta, theta)
+        worst = max(worst, float(np.linalg.norm(apart)) / step)
+    assert worst <= Constants(world).data_smoothness.value
+    assert worst > 1.3  # without the spread the formula has σ(5/4) + 5/16 = 1.09
 
 
 def test_nothing_is_claimed_on_an_unbounded_domain():

@@ -79,8 +79,8 @@ def greedy_sgd(step: Any = None, batch: int = 1) -> Learner:
     >>> import performative as pp
     >>> world = pp.worlds.quadratic(dim=2, b=1.0, rounds=3)
     >>> learner = pp.learners.greedy_sgd().prepare(pp.Session(world).problem)
-    >>> (4 / learner.step).round(2).tolist()     # A (t + t0), here 1.6 (t + 6)
-    [11.2, 12.8, 14.4]
+    >>> (4 / learner.step).round(2).tolist()     # A (t + t0), here 1.6 (t + 5)
+    [9.6, 11.2, 12.8]
     >>> pp.simulate(world, pp.learners.greedy_sgd(), runs=2).deployed.shape
     (2, 3, 1, 2)
 

@@ -37,7 +37,7 @@ STATUSES = (
     "unsolved",  # no solution was found; there may be none
 )
 SOLVED = 1e-9
-STARTS, LOOKED_AT = 12, 8
+STARTS, MANY_STARTS, LOOKED_AT = 12, 48, 8
 THOROUGH = 2**15
 
 
@@ -92,20 +92,21 @@ class Finder:
         world = self.world
         middle = np.asarray(world.domain.center(world.parameters))
         looked, starts = np.array([(1 + world.rounds) // 2]), middle[None]
+        quick = world.lanes == LANES
         if not self.certain:
             extremes = [np.argmin(world.alphas) + 1, np.argmax(world.alphas) + 1]
             spaced = np.linspace(1, world.rounds, min(LOOKED_AT, world.rounds)).astype(int)
             looked = np.unique([*spaced, *extremes])
-            starts = _spread(world, middle)
+            starts = _spread(world, middle, MANY_STARTS if quick else STARTS)
         self.elsewhere = starts
         self.memory = jax.tree.map(np.asarray, Memory.empty(world.parameters))
         self._remember(self._solve(looked[:1], middle[None]))
         found = self._solve(looked, starts)
         self._remember(found)
-        cheap = world.lanes == LANES and world.rounds * STARTS <= THOROUGH
-        if self.certain or not cheap:
-            starts = _different(found.point[found.solved], middle)
-        self.starts = starts
+        known = _different(found.point[found.solved], middle)
+        if not self.certain and quick and world.rounds * STARTS <= THOROUGH:
+            known = np.concatenate([_spread(world, middle, STARTS), known])
+        self.starts = known
 
     def _remember(self, found: Solutions) -> None:
         """Keep the derivative at the best solution, for the problems to come."""
@@ -215,12 +216,16 @@ def _different(points: np.ndarray, fallback: np.ndarray) -> np.ndarray:
     return np.array(kept) if kept else fallback[None]
 
 
-def _spread(world: World, middle: np.ndarray) -> np.ndarray:
+def _spread(world: World, middle: np.ndarray, count: int) -> np.ndarray:
     """The centre, points inside, and points of the boundary (corners, where there are some)."""
     rng = np.random.default_rng(0)
-    inside = world.domain.draw(rng, STARTS // 2 - 1, world.parameters)
-    away = rng.normal(size=(STARTS - STARTS // 2, world.parameters))
     reach = world.domain.radius if np.isfinite(world.domain.radius) else 10.0
+    if world.parameters == 1:
+        ends = world.domain.project([[-100.0 * reach], [100.0 * reach]])
+        ends = np.clip(ends, middle - 2.0 * reach, middle + 2.0 * reach)
+        return np.concatenate([middle[None], np.linspace(ends[0], ends[1], count - 1)])
+    inside = world.domain.draw(rng, count // 2 - 1, world.parameters)
+    away = rng.normal(size=(count - count // 2, world.parameters))
     away *= 100.0 * reach / np.linalg.norm(away, axis=1, keepdims=True)
     return np.concatenate([middle[None], inside, world.domain.project(away)])
 

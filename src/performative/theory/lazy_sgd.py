@@ -82,8 +82,9 @@ def paper(case: Case) -> np.ndarray:
     case.notes["n0_best"] = math.inf  # c, ζ/n0 and so J fall with n0: every further row helps
     if n0 <= least:
         raise Infeasible(
-            f"n0 must be above 4(1 + t0)/(1 − γ)² = {least:.4g}; it is {n0:g} (t0 = {setting.t0}, "
-            f"γ = {setting.contraction:.4g})"
+            f"n0 must be above 4(1 + t0)/(1 − γ)² = {least:.4g}, at least {math.floor(least) + 1}; it is "
+            f"{n0:g} (t0 = {setting.t0}, γ = {setting.contraction:.4g}); the bound falls with every "
+            "further row, so that no n0 minimises it"
         )
     horizons = np.unique(np.geomspace(1, case.world.rounds, CHOICES).round().astype(int))
     curves = [setting.display(n0, setting.best(n0, int(horizon))) for horizon in horizons]

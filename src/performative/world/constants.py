@@ -105,6 +105,14 @@ class Constants:
             return self._found(name)
         return self._proved(getattr(self.bounds, name)(), why)
 
+    def _per_movement(self, name: str, symbol: str) -> Constant:
+        """What is found per unit of the deployed model, per unit by which the data move instead."""
+        found, per_unit = self._found(name), self.sensitivity
+        if found.value == np.inf or not 0 < per_unit.value < np.inf:
+            return _unknown(self.world)
+        kind = found.kind if per_unit.kind == "rigorous" else "surrogate"
+        return Constant(found.value / per_unit.value, kind, f"{symbol}, {found.why}, over ε")
+
     @functools.cached_property
     def sensitivity(self) -> Constant:
         """ε of the response."""
@@ -112,10 +120,19 @@ class Constants:
         known = response_sensitivity(world.response) if world.map is None else UNKNOWN
         if known is not UNKNOWN:
             return known
-        t, response = (1 + world.rounds) // 2, world.response
-        at = world.at(t).distribution if response is None else response.at
-        found = _paired_sensitivity(at, world.dimension, world.parameters, world.domain)
-        return found if response is not None else found._replace(why=f"{found.why}, in round {t}")
+        if world.response is not None:
+            return _paired_sensitivity(
+                world.response.at, world.dimension, world.parameters, world.domain
+            )
+        some = sorted({1, (1 + world.rounds) // 2, world.rounds})
+        found = [
+            _paired_sensitivity(
+                world.at(t).distribution, world.dimension, world.parameters, world.domain
+            )
+            for t in some
+        ]
+        worst = max(found)
+        return worst._replace(why=f"{worst.why}, in rounds {', '.join(map(str, some))}")
 
     @functools.cached_property
     def strong_convexity(self) -> Constant:
@@ -140,11 +157,7 @@ class Constants:
             return Constant(1.0, "rigorous", "squared loss")
         if self.bounds is not None:
             return self._proved(self.bounds.data_smoothness(), "data that only move")
-        found, per_unit = self._found("coupling"), self.sensitivity
-        if found.value == np.inf or not 0 < per_unit.value < np.inf:
-            return _unknown(self.world)
-        kind = found.kind if per_unit.kind == "rigorous" else "surrogate"
-        return Constant(found.value / per_unit.value, kind, f"ε β_z, {found.why}, over ε")
+        return self._per_movement("coupling", "ε β_z")
 
     @functools.cached_property
     def lipschitz(self) -> Constant:
@@ -160,7 +173,7 @@ class Constants:
     def lipschitz_data(self) -> Constant:
         """L_z of Lemma A.5: how far E ℓ moves per unit by which the data move."""
         if self.bounds is None:
-            return _unknown(self.world)
+            return self._per_movement("through_data", "ε L_z")
         return self._proved(self.bounds.lipschitz_data(), "data that only move")
 
     @functools.cached_property

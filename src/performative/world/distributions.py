@@ -274,7 +274,7 @@ class Empirical(Distribution):
     def rows(self, noise: Noise) -> Array:
         n = self.points.shape[0]
         last = jnp.searchsorted(jnp.cumsum(self.weights), noise.uniforms[:, 1], side="right")
-        return self.points[jnp.minimum(last, n - 1)] + self.offset
+        return jnp.asarray(self.points)[jnp.minimum(last, n - 1)] + self.offset
 
     def _with(self, **changes: Any) -> Empirical:
         return _raw(Empirical, **{**vars(self), **changes})

@@ -119,7 +119,7 @@ class Margin(Loss):
                 self.check_rows(name, component)
             return
         if isinstance(distribution, Empirical):
-            labels = distribution.points[..., -1]
+            labels = distribution.points[..., -1] + distribution.offset[-1]
         elif isinstance(distribution, Gaussian):
             labels = np.atleast_1d(distribution.mean[..., -1])
             if np.any(distribution.covariance[..., -1, :] != 0):
@@ -129,7 +129,7 @@ class Margin(Loss):
                 )
         else:
             return
-        wrong = labels[np.abs(labels) != 1.0]
+        wrong = labels[np.abs(np.abs(labels) - 1.0) > 1e-9]
         if wrong.size:
             raise ValueError(
                 f"{name} must have labels of -1 or 1 in the last column for this loss; "

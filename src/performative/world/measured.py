@@ -67,15 +67,28 @@ class Measured:
 
     def coupling(self) -> float:
         """ε β_z: how far ∇_θ DPR moves per unit by which the deployed model moves."""
-        moves = np.linalg.norm(self._at("gradient_response", *self._pair), 2, axis=(-2, -1))
+        moves = self._at("gradient_response", *self._pair)
+        if not np.all(np.isfinite(moves)):  # of which there is no singular value
+            return np.inf
+        return self._per_response(np.linalg.norm(moves, 2, axis=(-2, -1)))
+
+    def _per_response(self, values: np.ndarray) -> float:
+        """The largest of values that are proportional to 1 − α_t, at α_t = 0."""
         share = 1.0 - self.world.alphas[self.rounds - 1]
-        return float(np.max(np.where(share > 1e-9, moves / np.maximum(share, 1e-9), 0.0)))
+        return float(np.max(np.where(share > 1e-9, values / np.maximum(share, 1e-9), 0.0)))
 
     def lipschitz(self) -> float:
         return float(np.linalg.norm(self._at("total_gradient", self._pair[0]), axis=-1).max())
 
     def lipschitz_judged(self) -> float:
         return float(np.linalg.norm(self._at("gradient", *self._pair), axis=-1).max())
+
+    def through_data(self) -> float:
+        """ε L_z: how far the risk moves with the data alone, per unit of the deployed model."""
+        still = ("deployed", self.judged)
+        slopes = self._at("total_gradient", self._pair[0])
+        slopes = slopes - self._at("gradient", self._pair[0], still)
+        return self._per_response(np.linalg.norm(slopes, axis=-1))
 
     def risk_smoothness(self) -> float:
         return float(np.abs(self._risk_curvatures).max())

@@ -206,7 +206,7 @@ class SignedSquared(Bounds):
         within = max(part.square - part.mean**2 for part in self._unmoved())
         beyond = (1 + self.l2) * self._outside()
         constrained = beyond**2 + _times(2 * (1 + self.l2) * beyond, self.world.domain.diameter)
-        return within + self._between() / 4 + constrained, 1.0 + self.l2
+        return within + self._between() + constrained, 1.0 + self.l2
 
     def _unmoved(self) -> list[Part]:
         """The parts before anyone moves: their covariances are those of the moved ones."""
@@ -216,7 +216,10 @@ class SignedSquared(Bounds):
         return found
 
     def _between(self) -> float:
-        """The largest squared distance of two means that are mixed in one round."""
+        """The largest variance of the means that are mixed in one round.
+
+        For means at most d apart it is at most d²/4 if they are two, and d²/2 however many they are.
+        """
         sources = _sources(self.world)
         apart = [_largest_gap(data) for data in sources]
         if len(sources) == 2:
@@ -227,7 +230,8 @@ class SignedSquared(Bounds):
                 apart.append(_largest_norm(base) + reach + _largest_norm(drift))
             else:
                 apart.append(np.linalg.norm(means - base.mean, axis=-1).max() + reach)
-        return max(apart) ** 2
+        many = any(_is_sequence_of_mixtures(data) for data in sources)
+        return max(apart) ** 2 / (2 if many else 4)
 
     def _outside(self) -> float:
         """How far the unconstrained minimiser E z/(1+λ) can be outside the domain."""
@@ -291,11 +295,12 @@ class Logistic(Bounds):
         # Moved by v, E φ′x moves by E φ″(θᵀv)x + E φ′ v; ‖E φ″x‖ ≤ √λ_max/4, and σ is concave above 0.
         size = _times(self.radius, np.sqrt(self.largest("second", responding)))
         general = _sigmoid(size) + size / 4
-        moving = [part for part in self.parts if part.responds]
+        # Where nothing responds, what could move is the drift: from one round to the next.
+        moving = [part for part in self.parts if part.responds] or self.parts
         if self.loss.labelled or not all(part.normal for part in moving):
             return general
         mean, radius = self.largest("mean", responding), self.radius
-        top = self.largest("spread", responding=True)
+        top = max((part.spread for part in moving), default=0.0)
         if not np.isfinite(radius):
             return np.inf
         # E σ(−u) is largest without spread; by Price's theorem the rest has |φ″| and |φ‴| in it.

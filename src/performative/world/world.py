@@ -23,7 +23,7 @@ from performative.world.distributions import Distribution, Mixture, Noise, Sampl
 from performative.world.domains import Domain
 from performative.world.drifts import Drift
 from performative.world.expectations import Ladder, quadrature
-from performative.world.losses import Loss, logistic_link
+from performative.world.losses import Loss, Squared, logistic_link
 from performative.world.maps import Map
 from performative.world.mixing import Mixing, constant
 from performative.world.responses import Custom, Lagged, Response
@@ -128,6 +128,8 @@ class World:
         data = _first_look(first, middle)
         self.dimension = data.dimension
         _check_loss(self.loss, data.dimension, middle)
+        if self.loss.labelled:
+            _check_labels(first, self.domain.draw(np.random.default_rng(2), 2, self.parameters))
         if self.is_own:
             _look_around(self)
         ladder = Ladder(expectations.choose(self.loss, data, expectation))
@@ -144,7 +146,9 @@ class World:
             noise = Noise.draw(jax.random.key(seed), draws, data.dimension)
             changes["draws"] = to_numpy(noise)
         some = {1, (1 + self.rounds) // 2, self.rounds} if self.map is not None else {1}
-        pathwise = all(_moves_smoothly(self.at(t), self.domain, self.parameters) for t in some)
+        pathwise = not self.is_own or all(
+            _moves_smoothly(self.at(t), self.domain, self.parameters) for t in some
+        )
         reach = self.domain.diameter if np.isfinite(self.domain.diameter) else 1.0
         self._all = dataclasses.replace(
             self._all, ladder=ladder, pathwise=pathwise, difference=0.01 * reach, **changes
@@ -600,7 +604,7 @@ def _first_look(first: Round, middle: np.ndarray) -> Distribution:
             else:
                 _checks.instance("distribution", part, Distribution, "a function returning one")
                 _checks.numbers("the mean of the distribution", np.asarray(part.mean))
-        if isinstance(own, (Custom, Map)):
+        if isinstance(own, (Custom, Map)) and data.dimension == own.dimension:
             _check_compiles(first, middle)
     except (ValueError, TypeError) as error:
         if isinstance(own, (Custom, Map)):
@@ -660,8 +664,18 @@ def _check_rows_drawn(rows: np.ndarray, dimension: int) -> None:
     _checks.numbers("the rows of the sampler", rows)
 
 
+def _check_labels(first: Round, points: np.ndarray) -> None:
+    """What the model does to the rows must leave labels what the loss takes them for."""
+    responding = dataclasses.replace(first, alpha=np.zeros(()))
+    for point in points:
+        data = to_numpy(responding.distribution(point))
+        first.loss.check_rows("response" if first.map is None else "map", data)
+
+
 def _check_loss(loss: Loss, dimension: int, middle: np.ndarray) -> None:
     """A loss of one's own must give one float64 number."""
+    if isinstance(loss, Squared) or getattr(loss, "link", None) is logistic_link:
+        return
     row, theta = jnp.zeros(dimension), jnp.asarray(middle)
     try:
         value = np.asarray(loss.value(row, theta))
