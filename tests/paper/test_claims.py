@@ -179,6 +179,20 @@ def test_each_claim_fails_for_data_that_breaks_it(told, name, break_it):
     assert verdict(told, name).holds is False, verdict(told, name)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("claim", CLAIMS, ids=[claim.__name__ for claim in CLAIMS])
+def test_what_is_not_a_number_is_evidence_for_nothing(told, claim):
+    """One entry is enough, the last of all: it must not be skipped by a maximum."""
+    for part in CLAIMS[claim]:
+        table = getattr(told, part)
+        for name, values in table.data_vars.items():
+            spoilt = np.array(values, dtype=float)
+            spoilt[(..., -1) if spoilt.ndim else ...] = np.nan
+            table[name] = (values.dims, spoilt)
+        table.attrs["contraction"] = np.nan
+    assert claim(told).holds is not True
+
+
 def test_every_claim_has_data_that_breaks_it():
     assert [name for name, _ in breaks()] == [c.__name__.upper() for c in CLAIMS]
 
@@ -190,6 +204,19 @@ def test_a_step_the_wrong_way_within_its_error_is_not_decided(told):
     wobble += 0.2 * np.abs(wobble).mean() - wobble.mean()  # on average a little above
     lazy.loc[{"drift": "random", "b": 2.0}] = same + wobble
     assert verdict(told, "C3").holds is None
+
+
+def test_separation_and_visibility_are_measured_with_their_errors(told):
+    """C4 and C5: what is within two standard errors of the line is not decided."""
+    wobble = np.where(np.arange(RUNS) % 2, 1.6, 0.4)[:, None]
+    lazy = told.credit["lazy_sgd"]
+    exact = told.credit["rrm"].sel(drift="random", b=[0.5, 1.0])[:, -1].values
+    last = lazy.sel(drift="random", b=1.0).values
+    lazy.loc[{"drift": "random", "b": 0.5}] = 1.01 * exact[0] / exact[1] * last * wobble
+    found = verdict(told, "C4")
+    assert found.holds is None and "lazy SGD" in found.measured and "±" in found.measured
+    lazy.loc[{"drift": "random", "b": 0.0}] = 1.15 * lazy.sel(drift="random", b=0.25) * wobble
+    assert verdict(told, "C5").holds is not True
 
 
 def test_the_start_can_decide_whether_one_is_best_for_rgd(told):

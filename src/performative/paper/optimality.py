@@ -21,7 +21,7 @@ from matplotlib.ticker import FixedLocator, LogFormatterMathtext, LogLocator, Nu
 
 from performative import learners, plots
 from performative._precision import double
-from performative.paper.claims import SD, Claim
+from performative.paper.claims import SD, Claim, of_the_mean
 from performative.paper.experiments import CREDIT_B, DRIFTS, QUADRATIC_B, Settings, credit_world
 from performative.paper.figures import NAMES, blank, label, legend
 from performative.plots import COLOURS, DASHES, FONT, WIDTH, Picture
@@ -271,19 +271,11 @@ class Slope(NamedTuple):
 def slope(horizons: Any, regrets: Any) -> Slope:
     """Least squares on the means; regrets (horizon, run). NaN where a mean is not positive.
 
-    The standard error leaves out one run at a time.
-
     >>> slope([10, 100, 1000], 3.0 * np.sqrt([[10.0], [100.0], [1000.0]])).value
     0.5
     """
     horizons, regrets = np.asarray(horizons, float), np.asarray(regrets, float)
-    runs = regrets.shape[1]
-    value = _fit(horizons, regrets.mean(axis=1))
-    if runs == 1:
-        return Slope(value, 0.0)
-    total = regrets.sum(axis=1)
-    others = [_fit(horizons, (total - regrets[:, i]) / (runs - 1)) for i in range(runs)]
-    return Slope(value, float(np.sqrt((runs - 1) * np.var(others))))
+    return Slope(*of_the_mean(regrets.T, lambda mean: _fit(horizons, mean)))
 
 
 def _fit(horizons: np.ndarray, values: np.ndarray) -> float:
