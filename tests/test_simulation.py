@@ -202,9 +202,26 @@ def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, monkeypatch):
     assert not file.exists()
 
 
-def test_a_file_that_is_no_checkpoint_is_refused(tmp_path):
+def test_a_checkpoint_knows_functions_by_what_they_do_and_not_by_where_they_are(tmp_path):
+    def fingerprint(power, targets=("stable",)):
+        loss = pp.losses.custom(lambda row, theta: jnp.sum((row - theta) ** power), parameters=1)
+        response = pp.responses.location(0.5, pp.Empirical([[0.0], [1.0]]))
+        world = pp.World(response=response, loss=loss, domain=pp.domains.ball(1.0), rounds=3)
+        record = engine.Record.of(world, Averager(), 1, 1, targets, "all")
+        starts = np.zeros((1, 1))
+        return engine.Checkpoint(
+            tmp_path / "file", world, Averager(), record, starts, 0
+        ).fingerprint
+
+    assert fingerprint(2) == fingerprint(2)
+    assert fingerprint(2) != fingerprint(4)
+    assert fingerprint(2) != fingerprint(2, ("stable", "optimal"))
+
+
+@pytest.mark.parametrize("content", [b"not a checkpoint", b"", b"PK\x03\x04 half of one"])
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path, content):
     file = tmp_path / "notes.txt"
-    file.write_text("not a checkpoint")
+    file.write_bytes(content)
     with pytest.raises(ValueError, match="checkpoint must be a file that an earlier run left"):
         pp.simulate(quadratic(), pp.learners.rrm(), checkpoint=file)
 
@@ -234,6 +251,29 @@ def test_a_regret_that_was_not_asked_for_is_computed_when_wanted():
     slim = pp.simulate(world, Averager(), record="regret")
     with pytest.raises(ValueError, match="named in advance"):
         slim.regret("optimal")
+
+
+def test_a_target_that_is_looked_for_later_is_flagged_as_one_named_in_advance():
+    world = pp.World(
+        response=pp.responses.location([[1.0]], pp.Gaussian([1.0], 1.0)),  # no stable point
+        loss=pp.losses.squared(),
+        domain=pp.domains.everywhere(),
+        rounds=2,
+    )
+    session = pp.Session(world)
+    session.deploy([0.0])
+    for look in (
+        lambda: pp.simulate(world, pp.learners.rrm()),
+        lambda: pp.simulate(world, pp.learners.rrm(), against=()),
+        lambda: session.close(against=()),
+    ):
+        with pytest.warns(UserWarning, match="found to be 'unsolved'"):
+            run = look()
+            run.regret("stable")
+        rounds = run.dataset.sizes["round"]
+        assert run.dataset.attrs["stable_flagged_rounds"] == rounds
+        assert list(run.dataset["stable_status"].values) == ["unsolved"] * rounds
+        assert run.dataset["stable_point"].shape == (rounds, 1)
 
 
 def test_a_large_run_is_not_kept_whole_unless_asked(monkeypatch):

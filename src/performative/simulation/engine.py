@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -512,7 +513,7 @@ def _simulate(
     saved = None
     if checkpoint is not None:
         saved = Checkpoint(
-            Path(checkpoint), (world.at(slice(None)), prepared, starts, seed, kept.mode)
+            _checks.path("checkpoint", checkpoint), world, prepared, kept, starts, seed
         )
     first = 1 if saved is None else saved.resume(player, kept)
     with progress(f"{prepared.name}, {world.rounds} rounds", world.rounds, shown) as advance:
@@ -534,14 +535,24 @@ def _simulate(
 class Checkpoint:
     """A run on its way, in a file: the lanes, the records and the next round."""
 
-    def __init__(self, path: Path, identity: Any):
+    def __init__(
+        self,
+        path: Path,
+        world: World,
+        learner: Learner,
+        record: Record,
+        starts: np.ndarray,
+        seed: int,
+    ):
         self.path, self.saved_at = path, time.monotonic()
         check_folder("checkpoint", path)
-        digest = hashlib.sha256(repr(jax.tree.structure(identity)).encode())
+        identity = (world.at(slice(None)), learner, starts, seed, _risks(world))
+        # A function is known by its name, for its address is another one in every process; what
+        # it does shows in the risks.
+        structure = re.sub(r" at 0x[0-9a-f]+", "", repr(jax.tree.structure(identity)))
+        digest = hashlib.sha256(repr((structure, record.mode, record.targets)).encode())
         for leaf in jax.tree.leaves(identity):
-            digest.update(
-                np.ascontiguousarray(leaf).tobytes() if not isinstance(leaf, str) else leaf.encode()
-            )
+            digest.update(np.ascontiguousarray(leaf).tobytes())
         self.fingerprint = digest.hexdigest()
 
     def save(self, player: Player, record: Record, next_round: int) -> None:
@@ -563,17 +574,24 @@ class Checkpoint:
         try:
             with np.load(self.path, allow_pickle=False) as file:
                 saved = dict(file)
-        except (OSError, ValueError) as error:
+        except Exception as error:  # of a file that is anything at all
             raise ValueError(
                 f"checkpoint must be a file that an earlier run left; got {self.path.name!r}, "
                 f"which cannot be read as one ({type(error).__name__})."
             ) from None
         if str(saved.get("fingerprint")) != self.fingerprint:
             raise ValueError(
-                f"checkpoint must belong to the same world, learner, start, runs and seed; got "
-                f"{self.path.name!r} of another run: remove it, or give another name."
+                "checkpoint must belong to the same world, learner, start, runs, seed, against and "
+                f"record; got {self.path.name!r} of another run: remove it, or give another name."
             )
         leaves, structure = jax.tree.flatten(player.lanes)
         player.lanes = structure.unflatten([saved[f"lane{i}"] for i in range(len(leaves))])
         record.restore({name[7:]: array for name, array in saved.items() if name[:7] == "record_"})
         return int(saved["next_round"])
+
+
+def _risks(world: World) -> np.ndarray:
+    """Risks of some models in some rounds, to single precision, which other machines agree in."""
+    models = world.domain.draw(np.random.default_rng(0), 3, world.parameters)
+    rounds = np.array([1, (1 + world.rounds) // 2, world.rounds])
+    return np.asarray(world.risk(rounds, models), np.float32)

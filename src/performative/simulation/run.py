@@ -21,7 +21,7 @@ from performative._parallel import threaded
 from performative._precision import double
 from performative.learners.learner import Learner
 from performative.targets.optimal import OPTIMAL
-from performative.targets.points import STATUSES, Finder, Found
+from performative.targets.points import STATUSES, Finder, Found, warn_of_flags
 from performative.targets.stable import STABLE
 from performative.world.rounds import Round
 from performative.world.world import World
@@ -323,10 +323,15 @@ class Run:
                     f"target must be one that was named in advance for this run; got {target!r}: "
                     f"simulate with against=({target!r},)."
                 )
-            values = _regret_of(
+            values, found = _regret_of(
                 self.world, self.dataset["deployed"].values, self.dataset["start"].values, target
             )
             self.dataset[name] = (("run", "round", "arm"), values)
+            self.dataset[f"{target}_point"] = (("round", "parameter"), found.points)
+            self.dataset.coords[f"{target}_status"] = ("round", np.array(STATUSES)[found.status])
+            self.dataset.attrs[f"{target}_certificate"] = float(np.max(found.certificate))
+            self.dataset.attrs[f"{target}_flagged_rounds"] = int(np.sum(found.status >= 2))
+            warn_of_flags(target, found.status)
         return self.dataset[name]
 
     def plot(self, target: str | None = None, **options: Any) -> Any:
@@ -399,8 +404,10 @@ def load(path: str | os.PathLike) -> Run:
 
 
 @double
-def _regret_of(world: World, deployed: np.ndarray, starts: np.ndarray, target: str) -> np.ndarray:
-    """Regret after the fact, from what was deployed: (run, round, arm)."""
+def _regret_of(
+    world: World, deployed: np.ndarray, starts: np.ndarray, target: str
+) -> tuple[np.ndarray, Found]:
+    """Regret after the fact, from what was deployed: (run, round, arm); and the targets."""
     populated = deployed
     if world.lag is not None:
         states = np.empty((deployed.shape[0], deployed.shape[1], deployed.shape[3]))
@@ -413,16 +420,18 @@ def _regret_of(world: World, deployed: np.ndarray, starts: np.ndarray, target: s
     block = finder.block
     firsts = range(1, deployed.shape[1] + 1, block)
 
-    def part(first: int) -> np.ndarray:
+    def part(first: int) -> tuple[np.ndarray, Found]:
         last = min(first + block - 1, deployed.shape[1])
         rounds = np.minimum(np.arange(first, first + block), last)
         found = finder.find(first, last)
         points = found.points[rounds - first]
         here, there = deployed[:, rounds - 1], populated[:, rounds - 1]
         moving, still = eqx.partition(world.at(rounds), world.moving())
-        return np.asarray(_excess(moving, still, here, there, points))[:, : last - first + 1]
+        excess = np.asarray(_excess(moving, still, here, there, points))
+        return excess[:, : last - first + 1], found
 
-    return np.concatenate(list(threaded(part, firsts)), axis=1)
+    values, found = zip(*threaded(part, firsts), strict=True)
+    return np.concatenate(values, axis=1), Found.join(list(found))
 
 
 @jax.jit
