@@ -778,63 +778,73 @@ def _last_line(text: bytes) -> str:
 
 def gpu_quadratic(quick: bool) -> list[Row]:
     """One compiled program of few rounds on many lanes; what it returns stays on the device."""
+    from performative.learners import rgd, rrm
+
     sizes = [256] if quick else [10_000, 100_000, 1_000_000]
     targets = {1_000_000: Target("ratio", "≥", 4e9)}
     world = quadratic_worlds(64, 1)[0]
+    kinds = [("RGD", rgd(), False), ("RGD", rgd(), True), ("RRM", rrm(), True)]
     return [
-        _on_device("quadratic RRM, d = 10", world, n, 4.0, targets.get(n), quick) for n in sizes
-    ]
+        _on_device(
+            f"quadratic {name}, d = 10", Game([world], starts_of(world, n, 1, 4.0), regret, learner),
+            targets.get(n) if name == "RGD" else None, quick,
+        )
+        for name, learner, regret in kinds
+        for n in sizes
+    ]  # fmt: skip
 
 
 def gpu_credit(quick: bool) -> list[Row]:
     sizes = [64] if quick else [10_000, 100_000]
     world = credit_worlds(32)[0]
     target = Target("ratio", "≥", 2e7)
-    return [_on_device("credit RRM", world, n, 0.1, target, quick) for n in sizes]
+    return [
+        _on_device("credit RRM", Game([world], starts_of(world, n, 1, 0.1)), target, quick)
+        for n in sizes
+    ]
 
 
-def _on_device(
-    case: str, world: Any, lanes: int, spread: float, target: Target | None, quick: bool
-) -> Row:
-    """Lane-rounds a second, in the column of ratios: rounds with regret, at the given targets."""
+def _on_device(case: str, game: Game, target: Target | None, quick: bool) -> Row:
+    """Lane-rounds a second, in the column of ratios; regret is at the given targets."""
     import jax
 
-    runner = _program(world, starts_of(world, lanes, 1, spread))
+    runner = _program(game)
     spent = in_turns(now(lambda: jax.block_until_ready(runner())), quick=quick)
-    count = lanes * world.rounds
+    lanes, rounds = len(game.starts), game.worlds[0].rounds
+    count, what = lanes * rounds, "with regret" if game.targets else "alone"
     return Row(
-        f"{case}, {lanes:,} lanes × {world.rounds} rounds with regret", "ns per lane-round",
+        f"{case}, {lanes:,} lanes × {rounds} rounds {what}", "ns per lane-round",
         spent[0].wall * 1e9 / count, None, None, count / spent[0].wall, spent[0].first, target,
         f"{count / spent[0].wall:.3g} lane-rounds/s on {jax.default_backend()}",
     )  # fmt: skip
 
 
-def _program(world: Any, starts: np.ndarray) -> Callable[[], Any]:
+def _program(game: Game) -> Callable[[], Any]:
     """The engine's compiled chunk for one world and many runs, its arguments on the device."""
     import jax
     import jax.numpy as jnp
 
     from performative.simulation import engine
 
-    game = Game([world], starts[:1])
+    world, starts = game.worlds[0], game.starts
     with jax.enable_x64(True):
-        player = game.player()
+        player = Game([world], starts[:1], bool(game.targets), game.learner).player()
+        settings = player.settings._replace(keep_deployed=False)
         rounds = np.arange(1, world.rounds + 1)
         moving, moving_axes = player.stack.rounds(rounds)
         axes = (player._learner_axes, moving_axes, player.stack.still_axes)
         still, learner = player.stack.still, player.learner
-        many = [np.repeat(leaf, len(starts), axis=0) for leaf in jax.tree.leaves(player.lanes)]
-        lanes = jax.tree.structure(player.lanes).unflatten(many)
-        state = lanes.state._replace(theta=starts)
-        lanes = engine.Lane(state, starts)
-        targets = [_points(world)[:, None]]
+        problem = engine.problem_of(world)
+        init = functools.partial(game.learner.prepare(problem).init, problem)
+        lanes = engine.Lane(jax.vmap(jax.vmap(init))(starts), starts)
+        targets = [_points(world)[:, None] for _ in game.targets]
         on_device = jax.device_put((learner, moving, still, targets))
         keys = jax.vmap(functools.partial(engine.run_key, 0))(jnp.arange(len(starts)))
         lanes = jax.device_put(lanes)
 
     def go() -> Any:
         with jax.enable_x64(True):
-            return engine._play(player.settings, axes, *on_device, keys, rounds, lanes)
+            return engine._play(settings, axes, *on_device, keys, rounds, lanes)
 
     return go
 
