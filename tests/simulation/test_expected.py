@@ -96,6 +96,8 @@ def test_where_the_projection_can_matter_it_is_said():
     [
         (lambda: pp.worlds.credit(rounds=4), pp.learners.greedy_sgd(), "needs a squared loss"),
         (skewed_world, pp.learners.zgd(step=0.1, delta=0.1, rho=0.1), "needs greedy SGD, lazy SGD"),
+        # Derived from RRM on rows, but another learner: half its regret in the paper's world.
+        (skewed_world, pp.learners.averaged_rrm(rows=3), "needs greedy SGD, lazy SGD"),
     ],
 )
 def test_where_it_does_not_apply_one_sentence_says_why(world, learner, said):

@@ -51,13 +51,14 @@ class Weights(NamedTuple):
 
 def weights_of(learner: Learner, l2: float) -> Weights | None:
     """The weights of a prepared learner under the squared loss; None if it is not linear."""
-    if isinstance(learner, GreedySGD):
+    kind = type(learner)  # a learner derived from one of these is another learner
+    if isinstance(learner, GreedySGD) and kind is GreedySGD:
         kept = 1.0 - (1.0 + l2) * learner.step
         squares = learner.step**2 / learner.batch
         return Weights(kept, squares, kept, kept, squares)
-    if isinstance(learner, LazySGD):
+    if isinstance(learner, LazySGD) and kind is LazySGD:
         return _lazy_weights(learner, l2)
-    if isinstance(learner, RRM) and learner.sample is not None:
+    if isinstance(learner, RRM) and kind is RRM and learner.sample is not None:
         none, square = np.zeros(1), np.full(1, 1.0 / ((1.0 + l2) ** 2 * learner.sample))
         return Weights(none, square, none, none, square)
     return None
