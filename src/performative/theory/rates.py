@@ -61,7 +61,7 @@ def rate(learner: Learner, b: float, r: float | None = None, drift: str = "movin
     r"""The growth of stability regret that theory predicts for $\alpha_t = c\,t^{-b}$.
 
     Args:
-        learner: RRM, RGD, greedy SGD or lazy SGD.
+        learner: RRM, RGD, greedy SGD or lazy SGD, with the steps that the theorems choose.
         b: how fast the exogenous part fades; 0 is a constant α.
         r: for lazy SGD, how n(t) grows; the learner's own unless given. n0 must be large enough.
         drift: "moving" for a $P_t$ that keeps changing by a bounded amount, "fixed" for one P.
@@ -77,6 +77,15 @@ def rate(learner: Learner, b: float, r: float | None = None, drift: str = "movin
     b = _checks.number("b", b, low=0.0)
     moving = _checks.choice("drift", drift, ("moving", "fixed")) == "moving"
     kind = type(learner)  # a learner derived from one of these is another learner
+    if kind in (RGD, GreedySGD, LazySGD) and getattr(learner, "step", None) is not None:
+        raise ValueError(
+            f"learner must have the steps of its theorem for a rate; got {learner.name} with others."
+        )
+    if isinstance(learner, RRM) and learner.sample is not None:
+        raise ValueError(
+            "learner must retrain on the whole population for a rate: on as many rows in every "
+            f"round noise stays, and regret is linear; got {learner.name}."
+        )
     if kind is GreedySGD:
         return _greedy(b, moving)
     if isinstance(learner, LazySGD) and kind is LazySGD:
