@@ -1,5 +1,7 @@
 """Lazy SGD: its counts and steps, its updates row by row, and rows that come one by one."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -128,6 +130,10 @@ def test_a_function_for_too_many_steps_is_refused():
     world = pp.worlds.quadratic(dim=2, rounds=2000)
     with pytest.raises(ValueError, match=r"step must be numbers .* got a function for 200100000"):
         pp.simulate(world, pp.learners.lazy_sgd(n0=100, step=lambda t, j: 1 / j))
+    # One round of it would be a table of terabytes; at r = 9 the count is beyond 64 bits.
+    for r, most in ((4.0, "1.6e+13"), (9.0, "5.12e+29")):
+        with pytest.raises(ValueError, match=f"n0 and r must not .* {re.escape(most)} in round"):
+            pp.simulate(world, pp.learners.lazy_sgd(r=r))
 
 
 def test_it_keeps_the_contract_of_learners():

@@ -296,6 +296,11 @@ def test_lazy_sgd_says_the_least_n0_and_applies_from_there_on():
     more = pp.theory.bound(world, lazy_sgd(n0=10 * least))
     assert np.all(more.values < there.values)  # every further row helps
     assert bound.attrs["n0_best"] == np.inf
+    # Too many rows to play, or to follow, but not for the proposition.
+    learner = lazy_sgd(n0=10 * least, r=6.0)
+    assert pp.theory.bound(world, learner).values[-1] < more.values[-1]
+    with pytest.warns(UserWarning, match="n0 and r must not ask for more"):
+        pp.theory.bound(world, learner, kind="recursion")
 
 
 def test_bounds_are_refused_for_what_they_are_not_about():

@@ -22,7 +22,7 @@ from performative.learners.steps import Decreasing, check_step, decreasing, know
 Array = Any
 
 MOST_STEPS = 2**27
-"""So many steps that a function of (t, j) gives are kept in a table, at most."""
+"""A table holds so many steps at most: those of the longest round, or all where they depend on t."""
 
 
 class LazySGD(Learner):
@@ -73,7 +73,14 @@ class LazySGD(Learner):
 def row_counts(n0: float, growth: float, rounds: int) -> np.ndarray:
     """n(t) = ⌈n0 t^r⌉; rounding errors do not make one more of a whole number."""
     t = np.arange(1, rounds + 1, dtype=float)
-    return np.ceil(n0 * t**growth * (1.0 - 1e-12)).astype(np.int64)
+    with np.errstate(over="ignore"):
+        counts = np.ceil(n0 * t**growth * (1.0 - 1e-12))
+    if not counts[-1] <= MOST_STEPS:
+        raise ValueError(
+            f"n0 and r must not ask for more than {MOST_STEPS:,} rows in a round; got "
+            f"n0={n0:g}, r={growth:g}, which is {counts[-1]:.3g} in round {rounds}."
+        )
+    return counts.astype(np.int64)
 
 
 def theorem_schedule(problem: Problem) -> Decreasing:

@@ -19,6 +19,7 @@ import scipy.optimize
 
 from performative._precision import double
 from performative.learners.lazy_sgd import theorem_schedule
+from performative.learners.steps import Decreasing
 from performative.theory.case import Case, Infeasible
 from performative.theory.greedy_sgd import own_schedule
 
@@ -76,7 +77,7 @@ class Setting(NamedTuple):
 
 def paper(case: Case) -> np.ndarray:
     """The proposition, for every horizon."""
-    setting, n0 = _setting(case), float(case.learner.n0)
+    setting, n0 = _setting(case), float(case.given.n0)
     least = setting.least_rows()
     case.notes["n0"], case.notes["n0_least"] = n0, math.floor(least) + 1
     case.notes["n0_best"] = math.inf  # c, ζ/n0 and so J fall with n0: every further row helps
@@ -92,11 +93,10 @@ def paper(case: Case) -> np.ndarray:
 
 
 def _setting(case: Case) -> Setting:
-    learner, rounds = case.learner, case.world.rounds
+    # As it was given: the display needs no table of steps, which for large r would be a huge one.
+    learner, rounds = case.given, case.world.rounds
     schedule = own_schedule(case, theorem_schedule)
-    if learner.first.any() or not np.allclose(
-        learner.step, schedule.steps(len(learner.step)), rtol=1e-12, atol=0
-    ):
+    if learner.step is not None and not _are_steps_of(schedule, case.learner):
         raise Infeasible(
             "the proposition is for its own steps, 4/(A(j + t0)); kind='recursion' takes any"
         )
@@ -119,6 +119,11 @@ def _setting(case: Case) -> Setting:
         contraction=contraction,
         t0=schedule.t0,
     )
+
+
+def _are_steps_of(schedule: Decreasing, learner: Any) -> bool:
+    theirs = schedule.steps(len(learner.step))
+    return not learner.first.any() and np.allclose(learner.step, theirs, rtol=1e-12, atol=0)
 
 
 def errors(case: Case) -> np.ndarray:
