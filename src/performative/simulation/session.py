@@ -116,14 +116,14 @@ class Session:
             )
         seen = self._look(arms, feedback, n)
         if self.world.lag is not None:
-            before, rate = self._populated(arms)[0], self.world.lag
+            before, rate = self.populated(arms)[0], self.world.lag
             self._population = (1.0 - rate) * before + rate * arms.mean(axis=0)
         self._deployed.append(arms)
         self._feedback = feedback
         return seen[0] if models.ndim == 1 else seen
 
     def _look(self, arms: np.ndarray, feedback: str, n: int) -> list[Any]:
-        populated, t = self._populated(arms), self.round
+        populated, t = self.populated(arms), self.round
         if feedback == "population":
             return [PopulationData(self.world, t, shaped) for shaped in populated]
         if feedback == "risk":
@@ -141,7 +141,7 @@ class Session:
             for i, shaped in enumerate(populated)
         ]
 
-    def _populated(self, arms: np.ndarray) -> np.ndarray:
+    def populated(self, arms: np.ndarray) -> np.ndarray:
         """The models that shape the data: the arms, or the state of a lagged population."""
         if self.world.lag is None:
             return arms

@@ -1,0 +1,1 @@
+"""Worlds for users of other libraries; each file needs the extra of its name."""
