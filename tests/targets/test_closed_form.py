@@ -88,6 +88,24 @@ def test_rounds_whose_boundary_is_active_are_solved_on_it():
     assert set(points.status.values) == {"certified"}
 
 
+def test_a_box_on_which_newtons_method_goes_round_in_circles_is_solved():
+    """Between two faces; the minimum is on the face θ_1 = −0.85, where one equation is left."""
+    matrix, mean = np.array([[0.442, 0.877], [-1.346, 2.498]]), np.array([-0.16, -1.08])
+    world = pp.World(
+        response=pp.responses.location(matrix, pp.Gaussian(mean, 1.0)),
+        loss=pp.losses.squared(),
+        domain=pp.domains.box([-0.85, -0.71], [0.5, 0.43]),
+        rounds=1,
+    )
+    k = np.eye(2) - matrix
+    square, side = k.T @ k, k.T @ mean
+    free = (side[1] - square[1, 0] * -0.85) / square[1, 1]
+    assert square[0] @ [-0.85, free] > side[0] and -0.71 < free < 0.43  # it is the minimum
+    found = pp.optimal_points(world)
+    np.testing.assert_allclose(found.values[0], [-0.85, free], rtol=1e-12)
+    assert found["status"].values.tolist() == ["certified"]
+
+
 def test_a_world_that_retraining_runs_away_from_is_not_certified():
     world, base, _ = world_of(np.array([[1.5]]), drift=False, rounds=2)
     with pytest.warns(UserWarning, match="'not unique' in 2"):

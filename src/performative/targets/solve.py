@@ -7,6 +7,7 @@ $$\theta = \Pi_\Theta(\theta - s F(\theta)), \qquad s > 0,$$
 where F is the gradient of the decoupled risk at fixed data, at the data of θ itself, or of the
 performative risk. `solve` applies Newton's method to the difference of the two sides, which is right
 on the boundary as well as inside, and keeps the inverse it has made for the next, similar problem.
+Where that gets stuck, the linearised problem is solved by splitting, which does not in a monotone one.
 
 The certificate needs one number, m, with which F is strongly monotone. For p = Π(θ − sF(θ)),
 
@@ -29,8 +30,12 @@ from performative.world.domains import Domain
 Array = Any
 Field = Callable[[Array], Array]
 
-FINE, GOOD_ENOUGH = 3e-14, 1e-13
-"""Iterations aim at FINE, relative to the size of θ; what is above GOOD_ENOUGH is not solved."""
+FINE, GOOD_ENOUGH, STUCK = 3e-14, 1e-13, 1e-9
+"""Iterations aim at FINE, relative to the size of θ; what is above GOOD_ENOUGH is not solved, and what
+is above STUCK is not for the want of digits."""
+
+TRIES, PATIENCE = 2, 3000
+"""How often Newton's method begins, and how many steps help it in between."""
 
 
 class Memory(NamedTuple):
@@ -66,8 +71,17 @@ def solve(
     """The root of the fixed-point equation near `start`; pure, to be traced."""
     first = _place(domain, start, field(start), memory.scale)
     place, memory = _with_kept_inverse(field, domain, first, memory)
-    unsolved = (place.size > GOOD_ENOUGH) | (memory.scale == 0.0)
-    place, memory = _newton(field, derivative, domain, place, unsolved, memory)
+
+    def unsolved(state: Any) -> Array:
+        place, memory, tries = state
+        return ((place.size > GOOD_ENOUGH) | (memory.scale == 0.0)) & (tries < TRIES)
+
+    def attempt(state: Any) -> Any:
+        place, memory = _newton(field, derivative, domain, state[0], state[1])
+        tries = jnp.where(place.size > STUCK, state[2] + 1, TRIES)
+        return _linearised(field, derivative, domain, place, memory), memory, tries
+
+    place, memory, _ = jax.lax.while_loop(unsolved, attempt, (place, memory, jnp.asarray(0)))
     point = domain.projection(place.theta - memory.scale * place.slope)
     gap = jnp.linalg.norm(place.theta - point) / memory.scale
     return Solution(point, jnp.linalg.norm(field(point) - place.slope) + gap, memory)
@@ -113,7 +127,7 @@ def _better(ahead: Place, place: Place) -> Place:
 
 
 def _newton(
-    field: Field, derivative: Field, domain: Domain, first: Place, needed: Array, memory: Memory
+    field: Field, derivative: Field, domain: Domain, first: Place, memory: Memory
 ) -> tuple[Place, Memory]:
     """Newton's method on θ − Π(θ − sF(θ)), with a shorter and a plain step to fall back on."""
     identity = jnp.eye(first.theta.shape[0])
@@ -145,6 +159,39 @@ def _newton(
         return _better(best, place), Memory(inverse, scale), stuck, count + 1
 
     # A place of infinite size is never good enough: Newton's method then takes at least one step.
-    first = first._replace(size=jnp.where(needed, jnp.inf, 0.0))
+    first = first._replace(size=jnp.asarray(jnp.inf))
     place, memory, _, _ = jax.lax.while_loop(proceed, step, (first, memory, 0, 0))
     return place, memory
+
+
+def _linearised(
+    field: Field, derivative: Field, domain: Domain, place: Place, memory: Memory
+) -> Place:
+    """The problem made linear where Newton's method got stuck, as it can between faces of the domain.
+
+    Solved by splitting (Douglas and Rachford): projections and a resolvent in turn converge wherever
+    F is monotone, whatever the domain. Where the steps do not shrink, it is not, and they end.
+    """
+    identity = jnp.eye(place.theta.shape[0])
+    square = derivative(place.theta)
+    constant = place.slope - square @ place.theta
+    # Fastest at one over the geometric mean of the extreme eigenvalues.
+    length = jnp.linalg.norm(_linear.inverse(square)) / jnp.linalg.norm(square)
+    length = jnp.sqrt(jnp.nan_to_num(length, nan=1.0, posinf=1.0))
+    resolvent = _linear.inverse(identity + length * square)
+
+    def proceed(state: Any) -> Array:
+        _, change, shrinks, count = state
+        return (change > FINE) & shrinks & (count < PATIENCE)
+
+    def step(state: Any) -> Any:
+        z, change, _, count = state
+        theta = domain.projection(z)
+        move = resolvent @ (2.0 * theta - z - length * constant) - theta
+        size = jnp.linalg.norm(move) / (1.0 + jnp.linalg.norm(theta))
+        return z + move, size, size <= change * (1.0 + 1e-9), count + 1
+
+    change = jnp.where(place.size > STUCK, jnp.inf, 0.0)
+    begun = (place.theta - length * place.slope, change, jnp.asarray(True), 0)
+    theta = domain.projection(jax.lax.while_loop(proceed, step, begun)[0])
+    return _better(_place(domain, theta, field(theta), memory.scale), place)
