@@ -70,8 +70,8 @@ def test_it_prints_every_symbol_and_verdict():
     text, page = repr(found), found._repr_html_()
     for symbol in ("ε", "μ", "β_θ", "β_z", "σ²", "C_V", "γ̄", "Theorem 5.3", "Proposition 4.4"):
         assert symbol in text and symbol in page
-    assert "Theorem 3.2, regret of RRM" in text
-    assert max(len(line) for line in text.splitlines()) < 200
+    assert "Theorem 3.2      yes    regret of RRM: γ = 0.25 < 1:" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
     with pytest.raises(ValueError, match="Did you mean 'smoothness'"):
         found["smothness"]
 

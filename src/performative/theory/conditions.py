@@ -9,6 +9,9 @@ from __future__ import annotations
 import functools
 import html
 import math
+import re
+import textwrap
+import unicodedata
 from typing import NamedTuple
 
 import numpy as np
@@ -24,22 +27,23 @@ from performative.world.losses import Margin, Squared, logistic_link
 from performative.world.responses import Lagged, Location
 from performative.world.world import World
 
+WIDTH = 80
 SYMBOLS = {
     "sensitivity": ("ε", "sensitivity of D(θ)"),
     "strong_convexity": ("μ", "strong convexity in θ"),
     "smoothness": ("β_θ", "smoothness in θ"),
     "data_smoothness": ("β_z", "smoothness in the data"),
-    "lipschitz": ("L", "largest slope of PR_t"),
-    "lipschitz_judged": ("L_θ", "largest slope in the model judged"),
-    "lipschitz_data": ("L_z", "largest slope in the data"),
-    "noise": ("σ²", "variance of a sampled gradient"),
-    "noise_growth": ("C_V", "its growth away from the minimum"),
-    "loss_scale": ("F", "root mean square of the loss"),
+    "lipschitz": ("L", "slope of PR_t"),
+    "lipschitz_judged": ("L_θ", "slope in the model judged"),
+    "lipschitz_data": ("L_z", "slope in the data"),
+    "noise": ("σ²", "variance of one gradient"),
+    "noise_growth": ("C_V", "its growth off the minimum"),
+    "loss_scale": ("F", "root mean square loss"),
     "risk_convexity": ("μ′", "strong convexity of PR_t"),
     "risk_smoothness": ("β_PR", "smoothness of PR_t"),
     "alpha_min": ("α_min", "least exogenous part"),
     "diameter": ("D", "diameter of Θ"),
-    "inradius": ("r", "radius of a ball about 0 in Θ"),
+    "inradius": ("r", "largest ball about 0 in Θ"),
 }
 """The paper's symbol for every constant, and what it is."""
 
@@ -155,11 +159,11 @@ class Conditions:
         return "only the expected risk, not the loss of every row, has " + " and ".join(parts)
 
     def __repr__(self) -> str:
-        lines = [self.world.description, ""]
+        lines = [*textwrap.wrap(self.world.description, WIDTH, subsequent_indent="  "), ""]
         lines += _text(("", "constant", "value", "kind", "why"), self._constant_rows())
         lines += ["", *_text(("theorem", "holds", "because"), self._theorem_rows())]
         if self.remark:
-            lines += ["", f"Remark 2.1: {self.remark}."]
+            lines += ["", *textwrap.wrap(f"Remark 2.1: {self.remark}.", WIDTH)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
@@ -173,8 +177,8 @@ class Conditions:
         return "\n".join(parts)
 
     def _constant_rows(self) -> list[tuple[str, ...]]:
-        known = {**SYMBOLS, "contraction": ("γ", "contraction of retraining")}
-        known["descent_contraction"] = ("γ̄", "contraction of gradient descent")
+        known = {**SYMBOLS, "contraction": ("γ", "contraction of RRM")}
+        known["descent_contraction"] = ("γ̄", "contraction of RGD")
         rows = [(*known[name], constant) for name, constant in self.table.items()]
         return [(s, words, f"{c.value:.4g}", c.kind, c.why) for s, words, c in rows]
 
@@ -183,7 +187,8 @@ class Conditions:
         rows = []
         for found in self.theorems:
             trust = "" if found.kind == "rigorous" else f", {found.kind}"
-            rows.append((f"{found.name}, {found.says}", words[found.holds] + trust, found.why))
+            because = f"{found.says}: {found.why}"
+            rows.append((found.name, words[found.holds] + trust, because))
         return rows
 
 
@@ -372,11 +377,24 @@ def _with_room(found: Conditions, theorem: Theorem, delta: float) -> Theorem:
 
 
 def _text(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[i]) for row in [heads, *rows]) for i in range(len(heads))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [heads, *rows]
-    ]
+    """A table whose last column is wrapped, so that it fits the width of a terminal."""
+    table = [heads, *rows]
+    widths = [max(_columns(row[i]) for row in table) + 2 for i in range(len(heads) - 1)]
+    before, lines = sum(widths), []
+    for row in table:
+        cells = [
+            cell + " " * (width - _columns(cell)) for cell, width in zip(row, widths, strict=False)
+        ]
+        # What is to the left and to the right of a sign stays together.
+        joined = re.sub(" ([=<≥]) ", "\u00a0\\1\u00a0", row[-1])
+        first, *more = textwrap.wrap(joined, max(WIDTH - before, 24)) or [""]
+        lines += ["".join(cells) + first, *(" " * before + line for line in more)]
+    return [line.replace("\u00a0", " ").rstrip() for line in lines]
+
+
+def _columns(cell: str) -> int:
+    """How wide it is printed: the bar of γ̄ takes no room."""
+    return sum(not unicodedata.combining(letter) for letter in cell)
 
 
 def _html(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

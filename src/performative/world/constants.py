@@ -162,12 +162,12 @@ class Constants:
     @functools.cached_property
     def lipschitz(self) -> Constant:
         """L: the largest ‖∇PR_t‖ over the domain and all rounds."""
-        return self._either("lipschitz", "moments of the data over the whole domain")
+        return self._either("lipschitz", "moments over the domain")
 
     @functools.cached_property
     def lipschitz_judged(self) -> Constant:
         """L_θ of Lemma A.5: the largest gradient of DPR_t in the model judged."""
-        return self._either("lipschitz_judged", "moments of the data over the whole domain")
+        return self._either("lipschitz_judged", "moments over the domain")
 
     @functools.cached_property
     def lipschitz_data(self) -> Constant:
@@ -187,24 +187,24 @@ class Constants:
         """σ² of E‖∇ℓ(z, θ)‖² ≤ σ² + C_V²‖θ − θ*‖²."""
         if self.bounds is None:
             return self._found("noise")
-        return self._proved(self.bounds.noise()[0], "moments of the data over the whole domain")
+        return self._proved(self.bounds.noise()[0], "moments over the domain")
 
     @functools.cached_property
     def noise_growth(self) -> Constant:
         """C_V of E‖∇ℓ(z, θ)‖² ≤ σ² + C_V²‖θ − θ*‖²."""
         if self.bounds is None:
             return self.noise._replace(value=0.0) if self.noise.value < np.inf else self.noise
-        return self._proved(self.bounds.noise()[1], "moments of the data over the whole domain")
+        return self._proved(self.bounds.noise()[1], "moments over the domain")
 
     @functools.cached_property
     def loss_scale(self) -> Constant:
         """F: the largest root mean square of the loss, √E ℓ², which the theorems need no more than."""
-        return self._either("loss_scale", "root mean square of the loss, sup √E ℓ²")
+        return self._either("loss_scale", "sup √E ℓ²")
 
     @functools.cached_property
     def risk_smoothness(self) -> Constant:
         """The largest ‖∇²PR_t‖ over the domain and all rounds."""
-        return self._either("risk_smoothness", "curvature through the loss and the data")
+        return self._either("risk_smoothness", "curvature of loss and data")
 
     @functools.cached_property
     def risk_convexities(self) -> np.ndarray:
@@ -347,7 +347,13 @@ def is_distance(loss: Loss) -> bool:
 
 @double
 def sensitivity(
-    response: Response, domain: Domain, n: int = 4096, pairs: int = 64, seed: int = 0
+    response: Response,
+    domain: Domain,
+    n: int = 4096,
+    pairs: int = 64,
+    seed: int = 0,
+    *,
+    loss: Loss | None = None,
 ) -> Constant:
     """ε of any response, estimated from paired samples.
 
@@ -361,6 +367,8 @@ def sensitivity(
         n: rows for each model.
         pairs: how many pairs.
         seed: of rows and pairs.
+        loss: of the world, which says what of a row is a label and whether there is an intercept;
+            unless given, models have an entry for each column, as with signed rows.
 
     >>> import performative as pp
     >>> response = pp.responses.location([[0.3]], pp.Gaussian([0.0], 1.0))
@@ -371,8 +379,11 @@ def sensitivity(
     _checks.instance("domain", domain, Domain, "a domain (pp.domains.…)")
     n, pairs = _checks.integer("n", n, low=2), _checks.integer("pairs", pairs, low=1)
     seed = _checks.integer("seed", seed, low=0)
-    response = response.for_loss(Squared(False, False, False, np.zeros(())))  # rows as they are
-    parameters = response.parameters or response.dimension
+    if loss is None:
+        loss = Squared(False, False, False, np.zeros(()))
+    _checks.instance("loss", loss, Loss, "a loss (pp.losses.…)")
+    response = response.for_loss(loss)
+    parameters = response.parameters or loss.parameters(response.dimension) or response.dimension
     return _paired_sensitivity(
         response.at, response.dimension, parameters, domain, n=n, pairs=pairs, seed=seed
     )
