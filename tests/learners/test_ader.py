@@ -83,6 +83,17 @@ def test_two_arms_share_the_experts_and_stay_in_the_domain():
     assert adaptive < 0.7 * fixed
 
 
+@pytest.mark.parametrize("rows", [None, 40])
+def test_a_slope_that_is_given_takes_the_place_of_the_worlds(rows):
+    problem = problem_of(drifting_world(2000, 500))
+    slope = problem.constants.lipschitz.value
+    own, given, steep = (
+        pp.learners.pbgd(rows=rows, slope=value).prepare(problem).experts.steps[0]
+        for value in (None, slope, 10 * slope)
+    )
+    assert given == pytest.approx(own, rel=1e-12) and steep < 0.9 * own
+
+
 def test_two_arms_find_the_optimal_point():
     """Optimal is K m/(K² + l2) = 2/3, stable would be 1."""
     world = pp.World(

@@ -14,7 +14,7 @@ from performative import _checks
 from performative.learners.ader import Crowd, Experts
 from performative.learners.feedback import Problem
 from performative.learners.learner import Learner
-from performative.learners.zeroth_order import Estimate, Needed, given
+from performative.learners.zeroth_order import Needed, given
 from performative.learners.zgd2 import ZGD2
 
 Array = Any
@@ -28,10 +28,8 @@ class PBGD(ZGD2):
     def name(self) -> str:
         return "PBGD" if self.sample is None else f"PBGD({self.sample} rows)"
 
-    def estimate(self, need: Needed) -> Estimate:
-        if self.slope is not None and self.sample is None:
-            return Estimate(self.slope, 0.0)
-        return super().estimate(need)
+    def steepness(self, need: Needed) -> float:
+        return need("lipschitz", "L", "slope") if self.slope is None else self.slope
 
     def prepare(self, problem: Problem) -> Learner:
         if self.experts is not None:

@@ -77,7 +77,7 @@ class PlugIn(Learner):
             explore = max(min(4 * least, problem.rounds // 2), least)
         if not least <= explore < problem.rounds:
             raise ValueError(
-                f"explore must be at least {least} rounds, for {problem.parameters} parameters, and "
+                f"explore must be at least {least} rounds, two more than there are parameters, and "
                 f"fewer than the world's {problem.rounds}; got {explore}."
             )
         spread = self.spread

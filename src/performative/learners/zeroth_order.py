@@ -140,7 +140,7 @@ def smoothing(case: str, estimate: Estimate, need: Needed, dimension: int, horiz
             dimension * slope / (6 * scale * horizon) if strongly else scale / (6 * horizon**0.5)
         )
     if spread > 0:
-        cost = 3 * need("lipschitz", "L", "delta")
+        cost = 3 * (slope or need("lipschitz", "L", "delta"))
         cost += 2 * need("loss_scale", "F", "delta") / need("inradius", "r", "delta")
         if strongly:
             size = (dimension * spread) ** 2 * (1 + np.log(horizon)) / (2 * scale)
@@ -234,7 +234,7 @@ def _fitting(
     if not learner.anyway:
         raise ValueError(
             f"rounds must be at least {figures} for the theorem's parameters of {learner.name}; got "
-            f"{problem.rounds:,}: give delta= and step=, or anyway=True to go on with delta = r/2."
+            f"{problem.rounds:,}: give delta=, or anyway=True to go on with delta = r/2."
         )
     _say(
         f"{learner.name} goes on with delta = r/2 = {inradius / 2:.4g}: the theorem's own needs "

@@ -38,8 +38,12 @@ class ZGD2(ZerothOrder):
     def name(self) -> str:
         return "ZGD2" if self.sample is None else f"ZGD2({self.sample} rows)"
 
+    def steepness(self, need: Needed) -> float:
+        """L."""
+        return need("lipschitz", "L", "step and delta")
+
     def estimate(self, need: Needed) -> Estimate:
-        slope = need("lipschitz", "L", "step and delta")
+        slope = self.steepness(need)
         if self.sample is None:
             return Estimate(slope, 0.0)
         # Two averages of n losses, each of variance at most F²/n.
