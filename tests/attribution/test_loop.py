@@ -49,8 +49,11 @@ def test_the_spectral_radius_decides_not_the_pooled_slope(matrix, word):
 
 def test_directions_that_were_not_tried_are_said_and_a_leak_withholds_the_verdict():
     contrasts = np.tile(np.eye(3)[:2], (8, 1))
-    within = loop.examine(exact(np.diag([0.5, 0.3, 0.0]), contrasts))
+    cells = exact(np.diag([0.5, 0.3, 0.0]), contrasts)
+    within = loop.examine(dataclasses.replace(cells, theta=cells.theta * [1, 1, 0]))
     assert (within.verdict, within.known, within.of) == ("stable", 2, 3)
+    elsewhere = loop.examine(dataclasses.replace(cells, theta=cells.theta * [1, 1, 3]))
+    assert elsewhere.verdict == "cannot tell"  # where the third weight goes, nobody looked
     leaking = np.diag([0.5, 0.3, 0.0])
     leaking[2, 0] = 0.5
     assert loop.examine(exact(leaking, contrasts)).verdict == "cannot tell"

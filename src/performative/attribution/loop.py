@@ -34,6 +34,9 @@ GLIMPSED = 3 * KNOWN
 SMALL_LEAK = 0.05
 """A loop that diverges does so whatever a leak of this size adds to it."""
 
+MOST = 0.5
+"""A loop of whose next step more than this was not tried may diverge where nobody looked."""
+
 
 class Loop(NamedTuple):
     """What is known of the loop along the directions that were tried."""
@@ -90,6 +93,9 @@ def examine(cells: Cells, inflation: float = 1.0, seed: int = 0) -> Loop:
         verdict, why = "stable", f"in the {count} of {total} directions tried"
         if _may_be_unstable(*block(errors < GLIMPSED)):
             verdict, why = "cannot tell", "a direction that was tried a little may be unstable"
+        elif _leads_elsewhere(cells, known):
+            verdict = "cannot tell"
+            why = "retraining leads where nothing was tried, and an error may grow there"
     else:
         verdict, why = "cannot tell", "the interval of the contraction includes 1"
     along = _along(cells, cells.eigen[1][:, known], inflation)
@@ -195,10 +201,32 @@ def _along(cells: Cells, directions: np.ndarray, inflation: float) -> list[Estim
     return [found.estimate(inflation, k) for k in range(directions.shape[1])]
 
 
+def _untried(tried: np.ndarray) -> np.ndarray:
+    return np.linalg.svd(tried, full_matrices=True)[0][:, tried.shape[1] :]
+
+
+def _leads_elsewhere(cells: Cells, known: np.ndarray) -> bool:
+    """Whether most of the last round's step of retraining lies outside what was tried."""
+    outside = _untried(cells.eigen[1][:, known])
+
+    def step(part: Cells) -> np.ndarray:
+        return (part.round_mean(part.mean) - part.round_mean(part.theta))[-1]
+
+    whole = step(cells)
+    if outside.shape[1] == 0 or not np.linalg.norm(whole @ outside) > MOST * np.linalg.norm(whole):
+        return False
+    whitening = cells.mapped(outside.T).whitening
+
+    def leaving(part: Cells) -> np.ndarray:
+        return np.sqrt(part.round_count[-1]) * whitening @ (step(part) @ outside)
+
+    return quadratic(cells, leaving, float(len(whitening))).p < 0.01
+
+
 def _leak(cells: Cells, known: np.ndarray) -> tuple[Finding, float]:
     """(I − RR′)ĜR = 0: the response stays within the tried directions; and how large that is."""
     sizes, tried = cells.eigen[0][known], cells.eigen[1][:, known]
-    outside = np.linalg.svd(tried, full_matrices=True)[0][:, tried.shape[1] :]
+    outside = _untried(tried)
     if outside.shape[1] == 0:
         return NOT_TESTED, 0.0
     part = cells.mapped(outside.T)

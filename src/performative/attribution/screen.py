@@ -7,6 +7,7 @@ are made here once, for the terminal and for the page of `html`; the figures are
 from __future__ import annotations
 
 import math
+import re
 import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -194,7 +195,8 @@ def _loop(report: Report) -> Answer:
             f"Retraining chases its own effect: contraction {estimate(rho)} > 1, every retraining "
             f"makes an error {number(rho.value)} times as large. Do not let it run by itself."
         ]
-    return Answer(question, "YES." if word == "stable" else "NO.", says + _guarantee(report))
+    yes = "YES." if known.known == known.of else "YES, WHERE TRIED."
+    return Answer(question, yes if word == "stable" else "NO.", says + _guarantee(report))
 
 
 def _shrinks(rho: float) -> str:
@@ -474,7 +476,8 @@ def block(label: str, says: Iterable[str], width: int) -> str:
     found = []
     for text in texts:
         first = pad if found else label.ljust(LABEL) + " "
+        tied = re.sub(r" (?=[%=±<]( |$|[\],;.)]))|(?<= [=±<]) (?=\d)", "\u00a0", text)
         found += textwrap.wrap(
-            text, width, initial_indent=first, subsequent_indent=pad, break_on_hyphens=False
+            tied, width, initial_indent=first, subsequent_indent=pad, break_on_hyphens=False
         )
-    return "\n".join(found)
+    return "\n".join(found).replace("\u00a0", " ")
