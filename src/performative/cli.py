@@ -238,6 +238,10 @@ def attribute(
     structure: Annotated[
         str, typer.Option(help="Of the response: full, diagonal or scalar.")
     ] = "full",
+    split: Annotated[
+        str | None,
+        typer.Option(metavar="ARM=X,…", help="Intended shares; round figures unless given."),
+    ] = None,
     watch: Annotated[
         bool,
         typer.Option("--watch", help="Intervals that hold however often you look at the log."),
@@ -264,9 +268,8 @@ def attribute(
     with _plainly(None), _mistakes():
         from performative.attribution import commands
 
-        report = commands.question(
-            log, models, schema, margin=margin, structure=structure, anytime=watch
-        )
+        settings = {"margin": margin, "structure": structure, "split": commands.shares(split)}
+        report = commands.question(log, models, schema, anytime=watch, **settings)
         commands.show(report, as_json=json, html=html, save=save)
     raise typer.Exit(0 if report.answered else UNTOLD)
 

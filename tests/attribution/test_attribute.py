@@ -196,3 +196,21 @@ def test_what_is_asked_for_wrongly_is_refused(holdout):
         pp.attribute(report.summary, assigment="units")
     with pytest.raises(ValueError, match="a must have 5 features"):
         report.response.interval([1.0], np.ones(5))
+
+
+def test_an_arm_of_one_unit_is_no_experiment():
+    log = simulate_log("holdout", kappa=0.3, rounds=4, rows=2000, seed=2, keep_rows=True)
+    unit = np.arange(len(log.rows["round"]))
+    unit[np.asarray(log.rows["arm"]) == "holdout"] = -1
+    report = pp.attribute({**log.rows, "unit": unit}, models=log.models, assignment="units")
+    assert set(report.verdict.values()) == {"cannot tell"}
+    assert "hardly any units" in report.why["cause"]
+    assert report.repetition == 1.0
+
+
+def test_a_response_not_seen_where_the_models_went_is_named_as_an_assumption():
+    pair = Report(simulate_log("pair", kappa=0.9, alpha=0.0, rounds=12, rows=2000, seed=4).summary)
+    assert any("no jump" in text for text in pair.assumptions)
+    assert not any("one model alone" in text for text in pair.assumptions)
+    alone = Report(Summary(pair.summary.data.isel(cell=slice(1, None))))
+    assert any("one model alone" in text for text in alone.assumptions)

@@ -54,6 +54,7 @@ def test_a_bad_log_returns_two_and_a_sentence():
         ("attribute", "holdout.csv"),
         ("attribute", *HOLDOUT, "--loss", "hinge"),
         ("attribute", *HOLDOUT, "--immutable", "x9"),
+        ("attribute", *HOLDOUT, "--split", "deployed:0.9"),
         ("plan", *SINGLE, "--power", "2"),
         ("calibrate", "pairs"),
     ):

@@ -75,6 +75,7 @@ def _without_response(cells: Cells) -> Cells:
         (0.1, 0.0, True),
         (0.5, 0.02, False),
         (0.1, 0.02, False),
+        (0.5, -0.05, False),  # a tenth of an arm is lost: nobody intends 45 to 55
         (1 / 3, 0.0, True),
     ],
 )
@@ -112,6 +113,29 @@ def test_a_response_that_is_no_multiple_of_the_identity_does_not_pass_for_carry_
         for seed in range(24)
     ]
     assert np.mean([one.p_value(1) < 0.01 for one in found]) < 0.13
+
+
+def test_a_response_that_fades_is_told_from_one_that_is_no_multiple_of_the_identity():
+    rng = np.random.default_rng(7)
+    rounds, matrix = 16, rng.normal(size=(3, 3)) / 3
+    theta = rng.normal(size=(2 * rounds, 3))
+    t = np.repeat(np.arange(rounds), 2)
+
+    def asked(factor):
+        part = Cells(
+            round=t, count=np.full(2 * rounds, 2e3), mean=factor[t, None] * theta @ matrix.T,
+            covariance=np.broadcast_to(np.eye(3), (2 * rounds, 3, 3)), theta=theta,
+            arm=np.tile([0, 1], rounds), model=np.arange(2 * rounds),
+            aligned=(np.arange(3), np.arange(3)),
+        )  # fmt: skip
+        return diagnostics.steadiness(part), diagnostics.lack_of_fit(part)
+
+    constant, _ = asked(np.ones(rounds))
+    assert constant.value[1] == pytest.approx(0.0, abs=1e-12)
+    matrix = 0.3 * np.eye(3)
+    fading, fit = asked(1.0 - 0.1 * np.log1p(np.arange(rounds)))
+    assert fading.value[1] == pytest.approx(-0.03, abs=1e-12)
+    assert fading.p_value(1) < 1e-6 < 0.05 < fit.p  # all contrasts together see less of it
 
 
 def test_repeated_units_widen_the_interval_and_the_chi_squares_allow_for_them():

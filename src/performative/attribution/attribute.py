@@ -25,6 +25,9 @@ from performative.attribution.verdict import CANNOT_TELL, Cutoffs, Verdict
 
 STRUCTURES = ("full", "diagonal", "scalar")
 
+FEWEST_BUCKETS = 5
+"""An arm whose units fill fewer buckets than this is no random part of them."""
+
 CERTAIN = 1e-3
 """Below this p-value a trace of the previous model is taken for granted."""
 
@@ -179,9 +182,9 @@ class Report:
         """Score, omnibus and sign-flip tests of "nothing responds", and the tests behind `checks`."""
         cells = self.cells
         nothing = diagnostics.NOT_TESTED
-        if not (self.design.concurrent and cells.rank):
+        if not (self.design.concurrent and cells.rank) or self._too_few_units:
             names = ("score", "omnibus", "sign_flip", "sample_ratio", "control", "fit", "carry")
-            return dict.fromkeys(names, nothing)
+            return dict.fromkeys((*names, "steady"), nothing)
         with_strength = self._has_strength
         index = np.array(
             [self.features.index(name) for name in self.immutable if name in self.features],
@@ -194,7 +197,8 @@ class Report:
             "sample_ratio": diagnostics.sample_ratio(cells, self._split_by_arm()),
             "control": diagnostics.control(cells, index),
             "fit": diagnostics.lack_of_fit(cells, self.structure),
-            "carry": self._carry_test(),
+            "carry": _second(self._carry),
+            "steady": _second(diagnostics.steadiness(cells) if with_strength else None),
         }
 
     @cached_property
@@ -202,7 +206,8 @@ class Report:
         """How drift is split: by the response; by the hold-out itself where that is not linear."""
         reference = self.design.reference
         everywhere = self.cells.by_round(reference[:, None] * 1.0).all()
-        bent = np.nanmin([self.tests["fit"].p, self.tests["carry"].p, 1.0]) < 0.01
+        doubts = [self.tests[name].p for name in ("fit", "steady", "carry")]
+        bent = np.nanmin([*doubts, 1.0]) < 0.01
         return "holdout" if bent and reference.any() and everywhere else self.structure
 
     @property
@@ -210,14 +215,14 @@ class Report:
         """Why the tried contrasts do not tell what the models' whole way did, or nothing."""
         if self.decomposed_by == "holdout":
             return ""
-        if self.tests["fit"].p < self.cutoffs.fit:
-            return (
-                "the response is not one linear map, so that contrasts do not tell the models' way"
-            )
-        if self.tests["carry"].p < self.cutoffs.fit:
-            return (
-                "the previous model leaves a trace, so that contrasts do not tell the models' way"
-            )
+        cutoffs = self.cutoffs
+        for name, cutoff, why in (
+            ("fit", cutoffs.fit, "the response is not one linear map"),
+            ("steady", cutoffs.steady, "the response changes over the rounds"),
+            ("carry", cutoffs.fit, "the previous model leaves a trace"),
+        ):
+            if self.tests[name].p < cutoff:
+                return f"{why}, so that contrasts do not tell the models' way"
         return ""
 
     @cached_property
@@ -256,12 +261,6 @@ class Report:
     def _carry(self) -> estimate.Uncertain | None:
         return diagnostics.carry_over(self.cells) if self._has_strength else None
 
-    def _carry_test(self) -> diagnostics.Finding:
-        if self._carry is None:
-            return diagnostics.NOT_TESTED
-        ratio = float(self._carry.value[1] / self._carry.error[1])
-        return diagnostics.Finding(ratio**2, 1.0, self._carry.p_value(1), ratio**2)
-
     @cached_property
     def inflation(self) -> float:
         """By how much a response that does not fit widens all intervals."""
@@ -291,11 +290,22 @@ class Report:
         if not self.design.concurrent:
             return []
         ratio, control = self.tests["sample_ratio"], self.tests["control"]
-        fit, carry = self.tests["fit"], self.tests["carry"]
+        fit, steady, carry = (self.tests[name] for name in ("fit", "steady", "carry"))
         return [
-            _check("arm sizes", ratio.p, self.cutoffs.sample_ratio, "the split is as intended"),
+            _check(
+                "arm sizes",
+                ratio.p,
+                self.cutoffs.sample_ratio,
+                "a split as intended: the one given, or else in round figures",
+            ),
             _check("immutable features", control.p, self._control_cutoff, "the arms agree in them"),
             _check("linear fit", fit.p, 0.01, "one linear response explains all contrasts"),
+            _check(
+                "steady response",
+                steady.p,
+                self.cutoffs.steady,
+                "it is the same from first round to last",
+            ),
             _check("carry-over", carry.p, 0.05, "the previous model leaves no trace"),
         ]
 
@@ -311,9 +321,16 @@ class Report:
             return kind.missing
         if not self.cells.rank:
             return "the arms' models never differed"
+        if self._too_few_units:
+            return (
+                "an arm has hardly any units: how they differ by themselves cannot be told from "
+                "what its model did"
+            )
         if tests["sample_ratio"].p < self.cutoffs.sample_ratio:
             return (
-                "the arms' sizes do not fit any intended split: units were not assigned as planned"
+                "the arms' sizes do not fit the split"
+                + ("" if self._split is not None else " that is nearest in round figures")
+                + ": units were not assigned as planned (if another was intended, give it as split)"
             )
         if tests["control"].p < self._control_cutoff:
             return "the arms differ in features that no model can influence"
@@ -322,6 +339,16 @@ class Report:
         ):
             return kind.missing
         return ""
+
+    @cached_property
+    def _too_few_units(self) -> bool:
+        """Whether rows of some arm beside others belong to so few units that no error can be told."""
+        cells = self.cells
+        if cells.bucket_count is None:
+            return False
+        mixed = cells.by_round(np.ones(cells.count.size))[cells.round] > 1
+        filled = np.sum(cells.bucket_count > 0, axis=1)
+        return bool(np.any(filled[mixed] < FEWEST_BUCKETS))
 
     # Figures
 
@@ -830,6 +857,10 @@ class Report:
             return verdict.withheld(
                 "the response is not one linear map, so that its average decides nothing"
             )
+        if found.word in ("stable", "unstable") and self.tests["steady"].p < self.cutoffs.steady:
+            return verdict.withheld(
+                "the response changes over the rounds, so that its average decides nothing"
+            )
         if found.word == "stable" and self.tests["carry"].p < 0.01:
             return verdict.withheld(
                 "the previous model leaves a trace, so that one round's response is not all"
@@ -862,6 +893,10 @@ class Report:
                 "One linear response does not explain the contrasts (it is not linear, it changes, the "
                 f"last model lingers, or rows depend): all intervals are {self.inflation:.1f} times wider."
             )
+        if self.tests["steady"].p < self.cutoffs.steady:
+            found.append(
+                "The response changes over the log: strength and contraction are averages."
+            )
         if self._wanted != self.structure:
             found.append(f"A {self._wanted} response does not fit; the full one is used.")
         if self.carries_over:
@@ -884,7 +919,7 @@ class Report:
     @cached_property
     def repetition(self) -> float:
         """How much longer intervals are for rows that repeat units."""
-        if not (self.cells.clustered and self._has_strength):
+        if not (self.cells.clustered and self._has_strength) or self._too_few_units:
             return 1.0
         return diagnostics.repetition(self.cells, estimate.strength_uncertain(self.cells))
 
@@ -904,6 +939,24 @@ class Report:
             found.append("No carry-over: a round's data answer that round's model.")
         if not self.design.randomised:
             found.append("Arms are comparable: nobody declared their assignment random.")
+        return found + self._extrapolated
+
+    @property
+    def _extrapolated(self) -> list[str]:
+        """Where the models' part of the drift rests on a response that was not seen there."""
+        cells, found = self.cells, []
+        if not self._has_strength or self.decomposed_by == "holdout":
+            return found
+        apart = cells.by_round(np.sum(cells.contrast**2, axis=1)) > 0
+        moved = float(np.linalg.norm(estimate.model_path(cells), axis=1).max())
+        tried = 2.0 * float(np.linalg.norm(cells.contrast, axis=1).max())
+        if moved > tried:
+            found.append(
+                f"The response is as linear on the models' way (a distance of {moved:.2g}) as between "
+                f"the arms (at most {tried:.2g} apart): no jump in between."
+            )
+        if not apart.all():
+            found.append("In rounds with one model alone, the response was that of the others.")
         return found
 
     @property
@@ -981,6 +1034,14 @@ def anytime_factor(error: float, first: float) -> float:
         return 1.0
     half = np.sqrt(square * (square + tau) / tau * np.log((square + tau) / (0.05**2 * square)))
     return float(half / (estimate.critical(np.inf) * error))
+
+
+def _second(found: estimate.Uncertain | None) -> diagnostics.Finding:
+    """Of the hypothesis that the second of the figures is zero."""
+    if found is None:
+        return diagnostics.NOT_TESTED
+    ratio = float(found.value[1] / found.error[1])
+    return diagnostics.Finding(ratio**2, 1.0, found.p_value(1), ratio**2)
 
 
 def _check(name: str, p: float, cutoff: float, says: str) -> Check:

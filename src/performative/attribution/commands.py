@@ -35,6 +35,19 @@ def question(log: str, models: str | None, schema: dict[str, Any], **settings: A
     return attribute(log, models=models, **settings, **schema)
 
 
+def shares(split: str | None) -> dict[str, float] | None:
+    """The intended split, from a text such as old=0.2,new=0.8."""
+    if split is None:
+        return None
+    pairs = [part.partition("=") for part in split.split(",")]
+    try:
+        return {arm.strip(): float(share) for arm, _, share in pairs}
+    except ValueError:
+        raise ValueError(
+            f"split must be the intended share of every arm, such as old=0.2,new=0.8; got {split!r}."
+        ) from None
+
+
 def show(report: Report, *, as_json: bool, html: Path | None, save: Path | None) -> None:
     """Print a report, and write what is wanted of it."""
     if save is not None:

@@ -1,4 +1,4 @@
-"""Tests of "nothing responds", and of what the estimates need: even arms, a linear response, no carry-over.
+"""Tests of "nothing responds", and of what the estimates need: even arms, a steady linear response, no trace.
 
 All from the cells alone. Where rows repeat units, quadratic forms are referred to a scaled F (Rao and
 Scott's second-order correction) with the buckets' degrees of freedom.
@@ -24,6 +24,9 @@ from performative.attribution.estimate import (
     strength_uncertain,
     uncertain,
 )
+
+SPLITS = np.array([k / 20 for k in range(21) if k not in (7, 9, 11, 13)])
+"""The shares of an arm that are taken for intended."""
 
 
 class Finding(NamedTuple):
@@ -170,35 +173,46 @@ def _roles(cells: Cells) -> np.ndarray:
 
 
 def sample_ratio(cells: Cells, split: dict[int, float] | None = None) -> Finding:
-    """Do the arms' sizes fit the intended split?
+    """Do the arms' sizes fit the intended split? Per round, and overall, as in `control`.
 
     Where no split was given, the intended one is taken to be the nearest round figure: equal parts,
-    or multiples of five per cent (of one per cent below five).
+    or multiples of five per cent (of one per cent below five), but for those near a half or a third
+    that nobody intends and that equal parts become when some rows of one arm are lost.
     """
-    observed = cells.count
     totals = cells.round_count[cells.round]
-    alone = cells.by_round(np.ones(observed.size))
-    mixed = alone[cells.round] > 1
-    if not mixed.any():
+    alone = cells.by_round(np.ones(totals.size))
+    if not (alone > 1).any():
         return NOT_TESTED
     if split is not None:
         wanted = np.array([split.get(int(arm), np.nan) for arm in cells.arm])
         wanted = wanted / cells.by_round(wanted[:, None])[cells.round, 0]
     else:
         wanted = _round_shares(cells)
-    expected = wanted * totals
+    roles = _roles(cells)
+    told = np.column_stack([wanted, wanted * totals, roles])  # goes with the cells, as their θ
+    part = dataclasses.replace(cells, theta=told, aligned=None, diagonal=False)
+    own = cells.by_round((wanted * totals)[:, None, None] * roles[:, :, None] * roles[:, None, :])
+    mean = cells.by_round(wanted[:, None] * roles)
+    spread = own.sum(axis=0) - np.einsum("t,ti,tj->ij", cells.round_count, mean, mean)
+    sizes, directions = np.linalg.eigh(spread)
+    kept = sizes > 1e-9 * max(sizes[-1], 1.0)
+    whitening = (directions[:, kept] / np.sqrt(sizes[kept])).T
 
-    def left(part: Cells) -> np.ndarray:
-        total = part.round_count[part.round]
-        return (part.count - wanted * total) / np.sqrt(expected)
+    def surplus(here: Cells) -> np.ndarray:
+        return here.count - here.theta[:, 0] * here.round_count[here.round]
 
-    freedom = float(np.sum(alone - 1))
-    if not cells.clustered:
-        statistic = float(np.sum((observed[mixed] - expected[mixed]) ** 2 / expected[mixed]))
-        return Finding(
-            statistic, freedom, float(stats.chi2.sf(statistic, freedom)), statistic / freedom
-        )
-    return quadratic(cells, _padded(cells, left), freedom)
+    def each(here: Cells) -> np.ndarray:
+        return surplus(here) / np.sqrt(here.theta[:, 1])
+
+    def steadily(here: Cells) -> np.ndarray:
+        return whitening @ (here.theta[:, 2:].T @ surplus(here))
+
+    tests = [
+        quadratic(part, _padded(part, each), float(np.sum(alone - 1))),
+        quadratic(part, steadily, float(kept.sum())),
+    ]
+    smallest = min(tests, key=lambda test: np.inf if np.isnan(test.p) else test.p)
+    return smallest._replace(p=min(1.0, 2.0 * smallest.p))
 
 
 def _round_shares(cells: Cells) -> np.ndarray:
@@ -207,7 +221,8 @@ def _round_shares(cells: Cells) -> np.ndarray:
     arms = cells.by_round(np.ones(share.size))[cells.round]
     steady = _steady_shares(cells)
     base = share if steady is None else steady
-    grid = np.where(base < 0.03, np.maximum(np.round(base, 2), 0.01), np.round(base * 20) / 20)
+    nearest = np.abs(base[:, None] - SPLITS).argmin(axis=1)
+    grid = np.where(base < 0.03, np.maximum(np.round(base, 2), 0.01), SPLITS[nearest])
     grid = np.where(np.abs(base - 1 / arms) <= np.abs(base - grid), 1 / arms, grid)
     near = np.where(base > 0.97, np.minimum(np.round(base, 2), 0.99), grid)
     whole = cells.by_round(near[:, None])[:, 0]
@@ -229,13 +244,30 @@ def carry_over(cells: Cells) -> Uncertain | None:
     None where the log cannot tell them apart: arms must keep their units from round to round.
     """
     part = _lagged(cells)
-    if part is None:
+    return None if part is None else _beside(part)
+
+
+def steadiness(cells: Cells) -> Uncertain | None:
+    """κ, its change as the logarithm of the round grows by one, and their sum.
+
+    Lack of fit spreads its power over every contrast; a response that fades or grows from the first
+    round to the last shows itself in this one figure. None where the log cannot tell them apart.
+    """
+    if cells.aligned is None or not cells.rank:
         return None
+    clock = np.log1p(np.arange(cells.rounds))
+    later = cells.theta * (clock - clock.mean())[cells.round, None]
+    both = np.concatenate([cells.theta, later], axis=1)
+    return _beside(dataclasses.replace(cells, theta=both))
+
+
+def _beside(part: Cells) -> Uncertain | None:
+    """`_now_and_before`, where the second half of θ is not explained by the first."""
     weighted = part.contrast * np.sqrt(part.count)[:, None]
     half = weighted.shape[1] // 2
-    before = weighted[:, half:]
-    left = before - _explained(weighted[:, :half], before)
-    known = np.sum(left**2) > 1e-3 * np.sum(before**2) > 0
+    second = weighted[:, half:]
+    left = second - _explained(weighted[:, :half], second)
+    known = np.sum(left**2) > 1e-3 * np.sum(second**2) > 0
     return uncertain(part, _now_and_before) if known else None
 
 
@@ -249,7 +281,8 @@ def _now_and_before(cells: Cells) -> Linear:
     """κ now, κ before, and their sum; θ holds the model and the previous one, side by side.
 
     The previous model counts with what the present one does not explain, whatever its response: a
-    response that is no multiple of the identity must not pass for carry-over.
+    response that is no multiple of the identity must not pass for carry-over. (Or, in place of the
+    previous model, any other that `_beside` is asked about.)
     """
     assert cells.aligned is not None
     statistics, parameters = cells.aligned

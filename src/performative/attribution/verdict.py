@@ -25,6 +25,7 @@ class Cutoffs(NamedTuple):
     sample_ratio: float = 1e-4
     control: float = 0.01
     fit: float = 0.002
+    steady: float = 0.01
 
 
 class Verdict(NamedTuple):
