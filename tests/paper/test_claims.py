@@ -215,8 +215,21 @@ def test_separation_and_visibility_are_measured_with_their_errors(told):
     lazy.loc[{"drift": "random", "b": 0.5}] = 1.01 * exact[0] / exact[1] * last * wobble
     found = verdict(told, "C4")
     assert found.holds is None and "lazy SGD" in found.measured and "±" in found.measured
-    lazy.loc[{"drift": "random", "b": 0.0}] = 1.15 * lazy.sel(drift="random", b=0.25) * wobble
-    assert verdict(told, "C5").holds is not True
+    highest = lazy.sel(drift="random", b=B[1:]).mean("run")[:, -1].max()
+    line = 1.15 * float(highest) * (LAZY_ROUNDS / LAZY_T) ** 0.95
+    lazy.loc[{"drift": "random", "b": 0.0}] = line * wobble[::-1]
+    assert verdict(told, "C5").holds is None
+
+
+def test_a_slope_that_is_steep_at_the_end_alone_depends(told):
+    """C5: linear growth on top of what grows like log T."""
+    grown = 0.03 * ROUNDS + 3.0 * np.log1p(ROUNDS)
+    told.credit["greedy_sgd"].loc[{"drift": "random", "b": 0.0}] = 10.0 * grown
+    assert verdict(told, "C5").holds is False
+    grown = 0.22 * ROUNDS + 3.0 * np.log1p(ROUNDS)
+    told.credit["greedy_sgd"].loc[{"drift": "random", "b": 0.0}] = 10.0 * grown
+    found = verdict(told, "C5")
+    assert found.holds is None and "from T/2 to T" in found.measured
 
 
 def test_the_start_can_decide_whether_one_is_best_for_rgd(told):

@@ -199,7 +199,7 @@ def _final(curves: xr.DataArray) -> np.ndarray:
 
 
 def c5(data: Measured) -> Claim:
-    said, over, errors = [], [], []
+    said, over, errors, ends = [], [], [], []
     for name in ("greedy SGD", "lazy SGD"):
         curves = data.credit[LEARNERS[name]].sel(drift="random")
         rounds = curves[curves.dims[-1]].values
@@ -207,17 +207,34 @@ def c5(data: Measured) -> Claim:
             _final(curves.sel(b=list(PAPER_B))), lambda mean: float(mean[0] / mean[1:].max())
         )
         slope = of_the_mean(curves.sel(b=0.0).values, partial(growth_exponent, rounds))
-        said.append(f"{name}: {_said(*factor)} times the next schedule, slope {_said(*slope)}")
-        over += [factor[0] - VISIBLE, slope[0] - STEEP]
-        errors += [factor[1], slope[1]]
+        ends.append(_last_slope(curves.sel(b=0.0)))
+        said.append(
+            f"{name}: {_said(*factor)} times the next schedule, slope {_said(*slope)} over the last "
+            f"decade, {ends[-1]:.2g} from T/2 to T"
+        )
+        over.append([factor[0] - VISIBLE, slope[0] - STEEP])
+        errors.append([factor[1], slope[1]])
+    worse, steep = map(_all_positive, np.transpose(over), np.transpose(errors))
+    if steep is False and np.min(ends) >= STEEP:
+        steep = None
     return Claim(
         "C5",
         "Random P_t, SGDs: the constant schedule is visibly worse, with a slope near 1.",
-        ", ".join(said),
-        _all_positive(np.array(over), np.array(errors)),
-        f"a factor of at least {VISIBLE:g} and a slope of at least {STEEP:g}; it is below 1 where a "
-        "part that grows like log T lies on top of the linear one",
+        "; ".join(said),
+        _both([worse, steep]),
+        f"a factor of at least {VISIBLE:g}, and a slope of at least {STEEP:g} over the last decade; "
+        "it depends on T where only the slope at the end is that steep, for the linear part lies on "
+        "top of one that grows like log T",
     )
+
+
+def _last_slope(curves: xr.DataArray) -> float:
+    """Of the mean regret (run, round), from T/2 to T."""
+    rounds, mean = curves[curves.dims[-1]].values, curves.mean("run").values
+    half = np.searchsorted(rounds, rounds[-1] / 2)
+    if not np.all(mean[[half, -1]] > 0):
+        return float("nan")
+    return float(np.log(mean[-1] / mean[half]) / np.log(rounds[-1] / rounds[half]))
 
 
 # Credit scoring, stationary P_t
@@ -329,9 +346,14 @@ def c12(data: Measured) -> Claim:
         "smallest bound over regret, any horizon: "
         + ", ".join(f"{n} {v:.4g}" for n, v in lowest.items()),
         bool(np.min(list(lowest.values())) >= 1.0),
-        "RRM and RGD, every horizon and schedule that was played, "
-        f"{data.credit_bounds.attrs['constants']} constants",
+        f"RRM and RGD at every horizon; credit {_grid_said(data.credit_bounds)}; quadratic "
+        f"{_grid_said(data.quadratic_bounds)}; {data.credit_bounds.attrs['constants']} constants",
     )
+
+
+def _grid_said(table: xr.Dataset) -> str:
+    exponents = ", ".join(f"{b:g}" for b in table["b"].values)
+    return f"with P_t {' and '.join(table['drift'].values)}, b = {exponents}"
 
 
 def c13(data: Measured) -> Claim:
