@@ -31,7 +31,7 @@ from performative.simulation.run import MEASURES, TARGETS, Run
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 """Okabe and Ito's palette, without its yellow, which a white page swallows."""
 
-DASHES = ("-", (0, (4, 1.2)), (0, (1.2, 0.8)), (0, (5, 1, 1, 1)))
+DASHES = ("-", (0, (4, 1.2)), (0, (1.2, 0.8)), (0, (5, 1, 1, 1)), (0, (2.5, 2.5)))
 """Line styles change with the colours: lines can be told apart in grey, and one under another."""
 
 WIDTH, HEIGHT, FONT, SMALL = 3.3, 2.4, 8, 7
