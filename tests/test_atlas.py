@@ -119,3 +119,11 @@ def test_everything_that_is_ready_made_is_in_it():
 def test_bad_input_is_refused_in_a_sentence():
     with pytest.raises(TypeError, match="learners must be a dictionary"):
         pp.atlas.measure({"w": pp.worlds.gaussian_mean(rounds=2)}, [pp.learners.rrm()])
+    worlds = {"w": pp.worlds.gaussian_mean(rounds=2), "v": pp.worlds.gaussian_mean(rounds=3)}
+    with pytest.raises(ValueError, match=r"same number of rounds.*; got 2 and 3"):
+        pp.atlas.measure(worlds, {"RRM": pp.learners.rrm()})
+    # Not a reason why a learner was not played.
+    with pytest.raises(ValueError, match="runs must be at least 1; got 0"):
+        pp.atlas.measure({"w": worlds["w"]}, {"RRM": pp.learners.rrm()}, runs=0)
+    with pytest.raises(TypeError, match=r"worlds must be a dictionary of pp.World"):
+        pp.atlas.measure({"w": 3}, {"RRM": pp.learners.rrm()})

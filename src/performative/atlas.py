@@ -105,8 +105,17 @@ def measure(
             raise TypeError(
                 f"{name} must be a dictionary of names and {name}; got {_checks.shown(pieces)}."
             )
+    for world in worlds.values():
+        _checks.instance("worlds", world, World, "a dictionary of pp.World")
+    lengths = sorted({world.rounds for world in worlds.values()})
+    if len(lengths) > 1:
+        raise ValueError(
+            "worlds must all have the same number of rounds, after which regrets are compared; got "
+            f"{' and '.join(f'{length:,}' for length in lengths)}."
+        )
     for learner in learners.values():
         check_learner(learner)
+    runs, seed = _checks.integer("runs", runs, low=1), _checks.integer("seed", seed, low=0)
     grid = Grid.of(list(worlds), list(learners))
     title = f"{len(worlds)} worlds × {len(learners)} learners"
     with progress_bar(title, len(worlds), progress) as advance:
