@@ -6,8 +6,8 @@ $$\nabla PR(\theta) = E_{z\sim D(\theta)}\nabla\ell(z,\theta) + \nabla_2, \qquad
 
 where f(θ) is the mean of the data and A = df/dθ. The first form (reparameterised) is for data that
 only move; the second (score) for normal data, and needs no derivative in z. A is given, or estimated
-from how the means of past rounds differ. The family declared is that of all rows of a round: where a
-part 0 < α_t < 1 of them does not respond, the two halves are taken to look alike.
+from how the means of past rounds differ. Where a part α_t of the rows does not respond, A counts
+1−α_t times, and the two parts are taken to look alike, since nobody sees which row is whose.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ FORMS = ("reparameterised", "score")
 
 
 class State(NamedTuple):
-    """The model, and what past rounds say about the response: weighted sums over (φ, 1) and means."""
+    """The model, and what past rounds say about the response: weighted sums over x = ((1−α)φ, 1)."""
 
     theta: Array
-    regressors: Array  # Σ (φ,1)(φ,1)ᵀ
-    products: Array  # Σ (φ,1) f̂ᵀ
+    regressors: Array  # Σ x xᵀ
+    products: Array  # Σ x f̂ᵀ
 
 
 class PerfGD(Learner):
@@ -45,7 +45,8 @@ class PerfGD(Learner):
     response: Array | None  # A, if it is known
     memory: Array
     perturbation: Array
-    domain: Domain | None  # once prepared
+    alphas: Array | None  # these two once prepared
+    domain: Domain | None
     form: str = eqx.field(static=True)
     sample: int = eqx.field(static=True)
 
@@ -71,7 +72,9 @@ class PerfGD(Learner):
                     f"{response.shape}."
                 )
         step = over_rounds("step", self.step, problem.rounds)
-        return dataclasses.replace(self, step=step, response=response, domain=problem.domain)
+        return dataclasses.replace(
+            self, step=step, response=response, alphas=problem.alphas, domain=problem.domain
+        )
 
     def init(self, problem: Problem, start: Array) -> State:
         size = problem.parameters + 1
@@ -85,16 +88,17 @@ class PerfGD(Learner):
 
     def update(self, state: State, feedback: Any) -> State:
         phi, rows, loss = feedback.deployed[0], feedback.rows[0], feedback.loss
-        state, slope = self._learn(state, phi, jnp.mean(rows, axis=0))
-        slope = moving(loss, rows.shape[1])[:, None] * slope
+        share = 1.0 - jnp.asarray(self.alphas)[feedback.round - 1]
+        state, slope = self._learn(state, share * phi, jnp.mean(rows, axis=0))
+        slope = share * moving(loss, rows.shape[1])[:, None] * slope
         through_data = _THROUGH_DATA[self.form](loss, rows, phi, slope)
         gradient = feedback.gradient(phi) + through_data
         step = jnp.asarray(self.step)[feedback.round - 1]
         return state._replace(theta=feedback.domain.projection(state.theta - step * gradient))
 
-    def _learn(self, state: State, phi: Array, mean: Array) -> tuple[State, Array]:
-        """Least squares of past means on past models, older rounds counting less; A is its slope."""
-        known = jnp.append(phi, 1.0)
+    def _learn(self, state: State, moved: Array, mean: Array) -> tuple[State, Array]:
+        """Least squares of past means on (1−α)φ, older rounds counting less; A is its slope."""
+        known = jnp.append(moved, 1.0)
         regressors = self.memory * state.regressors + jnp.outer(known, known)
         products = self.memory * state.products + jnp.outer(known, mean)
         state = State(state.theta, regressors, products)
@@ -105,7 +109,9 @@ class PerfGD(Learner):
         spread = regressors[:-1, :-1] - regressors[-1, -1] * jnp.outer(center, center)
         covariance = products[:-1] - jnp.outer(center, products[-1])
         ridge = RIDGE * (jnp.trace(spread) / spread.shape[0] + self.perturbation**2)
-        return state, jnp.linalg.solve(spread + (ridge + 1e-300) * jnp.eye(len(phi)), covariance).T
+        return state, jnp.linalg.solve(
+            spread + (ridge + 1e-300) * jnp.eye(len(moved)), covariance
+        ).T
 
 
 RIDGE = 1e-3
@@ -152,7 +158,7 @@ def perfgd(
         rows: how many rows are sampled in a round.
         form: of the part of the gradient that goes through the data, "reparameterised" or "score".
         response: A, of shape (columns, parameters), or a number for that multiple of the identity, where
-            it is known; estimated from past rounds unless given.
+            it is known: that of the data that respond; estimated from past rounds unless given.
         memory: how many rounds the estimate looks back, about.
         perturbation: standard deviation of what is added to the model that is deployed, so that there
             is something to estimate the response from; 0 for none.
@@ -178,6 +184,7 @@ def perfgd(
         response,
         np.asarray(1.0 - 1.0 / memory),
         np.asarray(_checks.number("perturbation", perturbation, low=0.0)),
+        None,
         None,
         _checks.choice("form", form, FORMS),
         _checks.integer("rows", rows, low=2),
