@@ -123,6 +123,16 @@ class Impure(Descent):
         return State(0.1 * state.theta + 0.1 * np.random.random())  # noqa: NPY002
 
 
+class UndeclaredDice(Descent):
+    def deploy(self, state, key):
+        return state.theta[None] + 0.01 * jax.random.normal(key, (1, 2))
+
+
+class LooksAtTheWorld(Descent):
+    def prepare(self, problem):
+        return problem.constants.world  # pyright: ignore[reportAttributeAccessIssue]
+
+
 class JaxLeaf(Descent):
     step: Any = eqx.field(default_factory=lambda: jnp.asarray(0.5))
 
@@ -141,6 +151,8 @@ class JaxLeaf(Descent):
         (WithoutProjection(), r"stay in the domain"),
         (UnseededRows(), r"sees samples must declare randomised = True"),
         (Impure(), r"must be pure"),
+        (UndeclaredDice(), r"a key for learners that declare randomised = True; got TypeError"),
+        (LooksAtTheWorld(), r"no attribute 'world'"),
         (JaxLeaf(), r"NumPy numbers"),
     ],
 )

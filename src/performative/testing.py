@@ -321,7 +321,10 @@ def _play(learner: Learner, world: World) -> Played:
     played = Played([state], [], [])
     for t in range(1, min(world.rounds, BY_HAND) + 1):
         key = _key(learner, t)
-        with _told("deploy must return models for a state and a key"):
+        with _told(
+            "deploy must return models for a state and a key"
+            + "; there is a key for learners that declare randomised = True" * (key is None)
+        ):
             arms = learner.deploy(state, key)
         _check_arms(arms, (learner.arms, world.parameters))
         before = state
@@ -605,7 +608,8 @@ def _told(rule: str) -> Iterator[None]:
 def _blame(rule: str, error: Exception) -> NoReturn:
     said = " ".join(str(error).split()) or "no message"
     said = said if len(said) <= 200 else said[:197] + "..."
-    raise AssertionError(f"{rule}; got {type(error).__name__}: {said}") from error
+    stop = "" if said.endswith(".") else "."
+    raise AssertionError(f"{rule}; got {type(error).__name__}: {said}{stop}") from error
 
 
 def _agree(rule: str, change: Any, summed: Any, exact: float) -> None:

@@ -74,29 +74,29 @@ class Constants:
     """
 
     def __init__(self, world: World):
-        self.world = world
+        self._world = world
 
     @functools.cached_property
     def bounds(self) -> Bounds | None:
         """What is proved for this loss and response; None if nothing is."""
-        return bounds_of(self.world)
+        return bounds_of(self._world)
 
     @functools.cached_property
     def measured(self) -> Measured | None:
         """What is found numerically instead."""
-        return Measured.of(self.world)
+        return Measured.of(self._world)
 
     def _proved(self, value: float, why: str) -> Constant:
         if not np.isfinite(value):
-            return _unknown(self.world)
-        kind = "surrogate" if self.world.rung == "monte carlo" else "rigorous"
+            return _unknown(self._world)
+        kind = "surrogate" if self._world.rung == "monte carlo" else "rigorous"
         return Constant(float(value), kind, why)
 
     def _found(self, name: str) -> Constant:
         value = np.nan if self.measured is None else float(getattr(self.measured, name)())
         if self.measured is None or not np.isfinite(value):
-            return _unknown(self.world)
-        exact = self.world.rung != "monte carlo" and self.world.pathwise
+            return _unknown(self._world)
+        exact = self._world.rung != "monte carlo" and self._world.pathwise
         return Constant(value, "computed" if exact else "surrogate", self.measured.where)
 
     def _either(self, name: str, why: str) -> Constant:
@@ -109,14 +109,14 @@ class Constants:
         """What is found per unit of the deployed model, per unit by which the data move instead."""
         found, per_unit = self._found(name), self.sensitivity
         if found.value == np.inf or not 0 < per_unit.value < np.inf:
-            return _unknown(self.world)
+            return _unknown(self._world)
         kind = found.kind if per_unit.kind == "rigorous" else "surrogate"
         return Constant(found.value / per_unit.value, kind, f"{symbol}, {found.why}, over ε")
 
     @functools.cached_property
     def sensitivity(self) -> Constant:
         """ε of the response."""
-        world = self.world
+        world = self._world
         known = response_sensitivity(world.response) if world.map is None else UNKNOWN
         if known is not UNKNOWN:
             return known
@@ -137,7 +137,7 @@ class Constants:
     @functools.cached_property
     def strong_convexity(self) -> Constant:
         """μ of the risk in θ, for all data that the world can bring about."""
-        known = strong_convexity(self.world)
+        known = strong_convexity(self._world)
         if known.value > 0:
             return known
         found = self._found("strong_convexity")
@@ -146,14 +146,14 @@ class Constants:
     @functools.cached_property
     def smoothness(self) -> Constant:
         """β_θ: how far the gradient moves per unit by which the model judged moves."""
-        if is_distance(self.world.loss):
-            return Constant(1.0 + float(self.world.loss.l2), "rigorous", "squared loss")
+        if is_distance(self._world.loss):
+            return Constant(1.0 + float(self._world.loss.l2), "rigorous", "squared loss")
         return self._either("smoothness", "second moment of the data")
 
     @functools.cached_property
     def data_smoothness(self) -> Constant:
         """β_z: how far E ∇ℓ moves per unit by which the data move."""
-        if is_distance(self.world.loss):
+        if is_distance(self._world.loss):
             return Constant(1.0, "rigorous", "squared loss")
         if self.bounds is not None:
             return self._proved(self.bounds.data_smoothness(), "data that only move")
@@ -179,7 +179,7 @@ class Constants:
     @functools.cached_property
     def lipschitz_rounds(self) -> np.ndarray:
         """L_t = (1−α_t) ε L_z + L_θ of every round, Lemma A.5."""
-        responding = _times(1.0 - self.world.alphas, self.sensitivity.value)
+        responding = _times(1.0 - self._world.alphas, self.sensitivity.value)
         return _times(responding, self.lipschitz_data.value) + self.lipschitz_judged.value
 
     @functools.cached_property
@@ -225,7 +225,7 @@ class Constants:
         if self.bounds is None:
             found = self._found("risk_convexity")
             least = -np.inf if found.value == np.inf else found.value
-            return np.full(self.world.rounds, least), found.kind, found.why
+            return np.full(self._world.rounds, least), found.kind, found.why
         values = self.strong_convexity.value - 2.0 * self.coupling
         used = self.strong_convexity, self.response_strength
         return values, least_trusted(used), "μ − 2(1−α) ε β_z, Proposition 5.1"
@@ -233,26 +233,26 @@ class Constants:
     @functools.cached_property
     def diameter(self) -> Constant:
         """D, the diameter of the domain."""
-        return Constant(self.world.domain.diameter, "rigorous", "of the domain")
+        return Constant(self._world.domain.diameter, "rigorous", "of the domain")
 
     @functools.cached_property
     def inradius(self) -> Constant:
         """r, the radius of the largest ball about 0 inside the domain."""
-        return Constant(self.world.domain.inradius, "rigorous", "of the domain")
+        return Constant(self._world.domain.inradius, "rigorous", "of the domain")
 
     @functools.cached_property
     def alpha_min(self) -> Constant:
         """The least α_t of all rounds."""
-        return Constant(float(np.min(self.world.alphas)), "rigorous", "of the mixing")
+        return Constant(float(np.min(self._world.alphas)), "rigorous", "of the mixing")
 
     @functools.cached_property
     def response_strength(self) -> Constant:
         """ε β_z: how far ∇_θ DPR moves per unit by which the deployed model moves, where α_t = 0."""
         used = self.sensitivity, self.data_smoothness
-        if np.all(self.world.alphas == 1) or used[0].value == 0:
+        if np.all(self._world.alphas == 1) or used[0].value == 0:
             return Constant(0.0, used[0].kind, "nothing responds")
         trust = least_trusted(used)
-        if trust != TRUST[0] and self.bounds is None and not is_distance(self.world.loss):
+        if trust != TRUST[0] and self.bounds is None and not is_distance(self._world.loss):
             return self._found("coupling")
         return Constant(used[0].value * used[1].value, trust, "ε β_z")
 
@@ -260,15 +260,15 @@ class Constants:
     def coupling(self) -> np.ndarray:
         """(1−α_t) ε β_z of every round: how far the gradient follows the deployed model."""
         if self.response_strength.value == 0:
-            return np.zeros(self.world.rounds)
-        return _times(1.0 - self.world.alphas, self.response_strength.value)
+            return np.zeros(self._world.rounds)
+        return _times(1.0 - self._world.alphas, self.response_strength.value)
 
     @functools.cached_property
     def contraction(self) -> np.ndarray:
         """γ_t = (1−α_t) ε β_z / μ of every round."""
         convexity = self.strong_convexity.value
         if convexity <= 0:
-            return np.full(self.world.rounds, np.inf)
+            return np.full(self._world.rounds, np.inf)
         return self.coupling / convexity
 
 
