@@ -66,6 +66,8 @@ def test_one_arm_at_the_horizon_is_the_theorems_display(make):
     strongly = 2 * x ** (1 / 3) * y ** (2 / 3) + mu * diameter * (1 - delta / r) * weighted
     found = pp.theory.bound(world, pp.learners.zgd(case="strongly convex"))
     assert float(found[-1]) == pytest.approx(strongly, rel=1e-9)
+    # Normal data have no largest loss: which form of F it is stands beside its value.
+    assert "loss_scale: sup √E ℓ²" in found.attrs["sources"]
     delta = (diameter * d * scale / cost) ** 0.5 * rounds**-0.25
     convex = 2 * (diameter * d * scale * cost) ** 0.5 * rounds**0.75
     convex += (d * scale * cost / diameter) ** 0.5 * rounds**0.75 * (1 - delta / r) * path

@@ -68,7 +68,8 @@ def bound(
     Returns:
         (round): T′. Where the theorem does not apply the bound is +inf; then `attrs["feasible"]` is
         False, `attrs["why"]` says which condition fails, with its figures, and there is a warning.
-        Attributes hold each constant that was used, and `trust`, the least trustworthy kind of them.
+        Attributes hold each constant that was used, its kind and its source, and `trust`, the least
+        trustworthy kind of them.
 
     >>> import performative as pp
     >>> world = pp.World(response=pp.responses.location(0.5, pp.Gaussian([1.0], 1.0)),
@@ -141,6 +142,7 @@ def _labelled(
             **{name: constant.value for name, constant in case.used.items()},
             **case.notes,
             "kinds": ", ".join(f"{name}: {constant.kind}" for name, constant in case.used.items()),
+            "sources": "; ".join(f"{name}: {constant.why}" for name, constant in case.used.items()),
             "trust": case.trust,
             "performative": __version__,
         },
