@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from performative.attribution import Report, estimate, plan, simulate_log
+from performative.attribution import Report, Summary, estimate, plan, screen, simulate_log
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +86,15 @@ def test_a_plan_reads_as_a_sentence(single):
 def test_plans_that_make_no_sense_are_refused(single, given, sentence):
     with pytest.raises(ValueError, match=sentence):
         single.experiment(**given)
+
+
+def test_where_the_last_models_are_nearly_alike_directions_are_proposed_at_once():
+    data = simulate_log("canary", kappa=0.3, rounds=6, rows=2000, seed=2).summary.data.copy(
+        deep=True
+    )
+    data["theta"][-1] = data["theta"][-2] + 1e-5  # retraining has settled
+    report = Report(Summary(data))
+    with pytest.raises(ValueError, match=r"effect must be large enough .* 0.1 needs"):
+        report.experiment(question="canary")
+    proposed = screen.best_plan(report)
+    assert proposed.question == "directions" and proposed.rounds < 100

@@ -76,9 +76,9 @@ def plan(
     options: dict[str, Any] = wanted | {"power": power, "effect": effect}
     if options["question"] is None and options["share"] != 0.5:
         options["question"] = "canary"  # the only one that has a share to choose
-    found = report.experiment(**options)
-    if options["question"] is None:
-        found = screen.best_plan(report, **options) or found
+    asked = options["question"] is not None
+    found = None if asked else screen.best_plan(report, **options)
+    found = found or report.experiment(**options)  # which says what is wrong where none was found
     if out is not None:
         _write_models(found.table(), out)
     if as_json:

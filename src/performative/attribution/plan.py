@@ -23,6 +23,9 @@ QUESTIONS = ("canary", "directions")
 STEP = 0.2
 SIMULATIONS = 2000
 
+MOST_ROUNDS = 5000
+"""A longer experiment is no plan: models nearly alike, or an effect too small to be seen."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
@@ -175,6 +178,13 @@ def experiment(
         variances = np.full(cycle, np.diag(spread).max())
     total = rows_needed(float(variances.mean()), float(lengths.mean()), effect, power, share)
     rounds = cycle * max(1, int(np.ceil(total / rows - 1e-9)))
+    if rounds > MOST_ROUNDS:
+        other = "a larger step" if question == "directions" else "question 'directions'"
+        raise ValueError(
+            f"effect must be large enough to be seen in {MOST_ROUNDS:,} rounds; {effect:g} needs "
+            f"{rounds:,} of {rows:,} rows, with models that are {lengths.mean():.2g} apart. Ask for a "
+            f"larger effect, more rows a round, or {other}."
+        )
     simulated, resolution = 0.0, np.inf
     for _ in range(60):
         sides = pairs[np.arange(rounds) % cycle]

@@ -339,14 +339,20 @@ def planned(report: Report, experiment: Experiment) -> list[str]:
 
 def best_plan(report: Report, **wanted: Any) -> Experiment | None:
     """The report's own proposal, or the other kind where it is much shorter."""
+    plan, other = _plan(report, wanted), None
+    long = plan is None or (plan.rounds > LONG and plan.question == "canary")
+    if long and wanted.get("question") is None and report.summary.has_weights:
+        other = _plan(report, wanted | {"question": "directions"})
+    if plan is None or other is None:
+        return plan or other
+    return other if other.rounds < plan.rounds / 2 else plan
+
+
+def _plan(report: Report, wanted: dict[str, Any]) -> Experiment | None:
     try:
-        plan = report.experiment(**wanted)
-        if plan.rounds > LONG and plan.models is not None and plan.question == "canary":
-            other = report.experiment(**{**wanted, "question": "directions"})
-            return other if other.rounds < plan.rounds / 2 else plan
+        return report.experiment(**wanted)
     except ValueError:
         return None
-    return plan
 
 
 def lines(report: Report) -> list[Line]:
