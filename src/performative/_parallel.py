@@ -42,13 +42,16 @@ def threaded(function: Callable[[Item], Result], items: Iterable[Item]) -> Itera
 
 
 @contextmanager
-def progress(title: str, total: int, shown: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar that appears once the work has taken two seconds: call what is yielded with the steps done.
+def progress(
+    title: str, total: int, shown: bool | None = None, patience: float = PATIENCE
+) -> Iterator[Callable[[int], None]]:
+    """A bar that appears once the work takes a while: call what is yielded with the steps done.
 
     Args:
         title: what is going on.
         total: how many steps there are.
         shown: None shows the bar where somebody can see it; True and False decide.
+        patience: seconds before it appears.
     """
     if shown is None:
         shown = sys.stderr.isatty() or "ipykernel" in sys.modules
@@ -70,7 +73,7 @@ def progress(title: str, total: int, shown: bool | None = None) -> Iterator[Call
     def advance(steps: int) -> None:
         nonlocal visible
         bar.advance(task, steps)
-        if not visible and time.monotonic() - begun > PATIENCE:
+        if not visible and time.monotonic() - begun >= patience:
             bar.start()
             visible = True
 

@@ -54,6 +54,10 @@ def test_the_report_needs_nothing_but_itself(made):
     assert "Errata" in page and "Open choices" in page and page.count("<figure") >= 11
     for claim in CLAIMS:
         assert f"<td>{claim.__name__.upper()}</td>" in page
+    # Every claim says which part decides it, and every other choice how much it matters.
+    assert page.count("[credit-bounds, quadratic-bounds]</span>") == 3
+    changes = re.findall(r'<td class="number">[-+][0-9.]+ %</td>', page)
+    assert len(changes) == 11
 
 
 def test_a_second_call_measures_nothing_again(made):
@@ -63,6 +67,11 @@ def test_a_second_call_measures_nothing_again(made):
     assert again.kept == set(done.seconds) - {"figures", "report"}
     assert {path: path.stat().st_mtime_ns for path in (out / "data").glob("*.nc")} == before
     assert again.claims == done.claims
+    # The constants matter to the bounds alone.
+    other = reproduce.run(
+        out, figures=["trajectories"], quick=True, runs=3, constants="surrogate", progress=False
+    )
+    assert other.kept == {"trajectories"}
 
 
 def test_other_settings_are_measured_anew(made, tmp_path):

@@ -182,12 +182,17 @@ OPTIONAL = ("recipes",)
 """Figures that are made when asked for by name, or by the recipe."""
 
 SETTLED = (
+    "Seventeen columns and no intercept; with a constant column in the place of one of the first two, "
+    "RRM's final regret changes by at most 0.3 % (samples 0 to 2).",
+    "Features are standardised over all 30,000 rows, by their standard deviation with divisor n; over "
+    "the 1,500 rows of a sample instead, RRM's final regret changes by at most 1.2 % (samples 0 to 3).",
     "α_min in the steps is the smallest α of the horizon; the step sizes of the schedules therefore "
-    "differ.",
+    "differ, by a factor of at most 1/(1−γ): 1.16 in the credit world, 1.43 in the quadratic one.",
     "C_V = 0 in the credit world and 1 in the quadratic one, which is what the gradients' second "
     "moments need there.",
-    "L and the smoothness constants are those of the whole domain; bounds with constants for the "
-    "part of it that is visited would be lower.",
+    "L and the smoothness constants are those of the whole domain; with those of the part of it that "
+    "is visited the bounds would be lower, by a factor of about 1.7 in the credit world and 4 in the "
+    "quadratic one.",
     "Stochastic learners share their random numbers across schedules and worlds; differences "
     "between schedules are paired, and their errors are those of the paired differences.",
 )
@@ -266,7 +271,8 @@ class _Workshop:
         work = sum(PARTS[p].seconds for p in parts) + len(job.figures) + repeats * each
         tables: dict[str, xr.Dataset] = {}
         files: list[Path] = []
-        with progress_bar("reproducing", int(work), self.shown) as advance:
+        with progress_bar("reproducing", int(work), self.shown, patience=0.0) as advance:
+            advance(0)  # the first part alone takes a while
             for name in parts:
                 tables[name] = self._measured(name)
                 advance(int(PARTS[name].seconds))
@@ -316,7 +322,8 @@ class _Workshop:
         job = self.job
         rounds = job.recipe_rounds if part == "recipes" else 0
         # What a part does not depend on does not make it new.
-        text = repr((part, job.settings, rounds, self.code))
+        settings = job.settings if part in _BOUNDED else job.settings._replace(constants="")
+        text = repr((part, settings, rounds, self.code))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def _repeated(self, count: int, advance: Callable[[], None]) -> list[dict[str, Any]]:
@@ -399,6 +406,9 @@ _JUDGED = {
 }
 """The fields of `Measured` and the parts they are."""
 
+_BOUNDED = ("credit-bounds", "quadratic-bounds", "worlds")
+"""What depends on the constants of the bounds."""
+
 
 def _measured(tables: dict[str, xr.Dataset]) -> Measured:
     return Measured(**{field: tables.get(part) for field, part in _JUDGED.items()})
@@ -459,6 +469,10 @@ def _report(
         tally=[(counts[verdict], words[verdict], kind) for verdict, kind in KINDS.items()],
         kinds=KINDS,
         claims=claims,
+        sources={
+            claim.__name__.upper(): ", ".join(_JUDGED[part] for part in parts)
+            for claim, parts in CLAIMS.items()
+        },
         exceptions=[claim for claim in claims if claim.holds is not True],
         frequencies=frequencies,
         worlds=job.worlds,
@@ -466,7 +480,7 @@ def _report(
             {
                 "name": name,
                 "title": FIGURES[name].title,
-                "caption": FIGURES[name].caption,
+                "caption": FIGURES[name].caption + _constants_said(job, FIGURES[name].part),
                 "tall": FIGURES[name].tall,
                 "image": page.picture(job.out / f"{name}.png"),
             }
@@ -476,6 +490,7 @@ def _report(
         optimality=_optimality(tables.get("optimality")),
         errata=ERRATA,
         choices=_choices(tables.get("choices")),
+        choice_runs=tables["choices"].attrs["runs"] if "choices" in tables else 0,
         settled=SETTLED,
         parts=[
             {
@@ -487,6 +502,15 @@ def _report(
             for name, table in tables.items()
         ],
         settings=_settings(job, total),
+    )
+
+
+def _constants_said(job: Job, part: str) -> str:
+    if job.settings.constants == CONSTANTS[0] or part not in _BOUNDED:
+        return ""
+    return (
+        " The theorems' bounds are drawn with surrogate constants, as if no row were longer than 6; the "
+        "tighter ones with rigorous ones."
     )
 
 
@@ -523,10 +547,11 @@ def _optimality(table: xr.Dataset | None) -> dict[str, Any] | None:
 def _choices(table: xr.Dataset | None) -> list[dict[str, Any]]:
     if table is None:
         return []
-    rows = []
+    rows, usual = [], np.nan
     for i in range(table.sizes["alternative_index"]):
         one = {name: table[name].values[i] for name in table}
         error = float(one["error"])
+        usual = float(one["regret"]) if one["default"] else usual
         rows.append(
             {
                 "name": str(one["name"]),
@@ -534,6 +559,9 @@ def _choices(table: xr.Dataset | None) -> list[dict[str, Any]]:
                 "alternative": str(one["alternative"]),
                 "default": bool(one["default"]),
                 "regret": f"{float(one['regret']):.4g}" + (f" ± {error:.2g}" if error else ""),
+                "change": ""
+                if one["default"]
+                else f"{100 * (float(one['regret']) / usual - 1):+.1f} %",
             }
         )
     return rows
@@ -553,6 +581,12 @@ def _settings(job: Job, total: float) -> list[tuple[str, str]]:
         ),
         ("lazy SGD", f"n(t) = ⌈{settings.n0} t⌉"),
         ("constants of the theorems' bounds", settings.constants),
+        *(
+            [("rounds of the paper's recipe", f"{job.recipe_rounds:,}")]
+            if "recipes" in job.figures
+            else []
+        ),
+        *([("worlds drawn anew", f"{job.worlds}, θ_1 uniform in Θ")] if job.worlds > 1 else []),
         ("start", "θ_1 = 0, the centre of Θ"),
         ("credit data", f"moments of sample {settings.seed % 100} of 1,500 people"),
         (
