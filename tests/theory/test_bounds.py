@@ -317,6 +317,8 @@ def test_bounds_are_refused_for_what_they_are_not_about():
         assert not pp.theory.bound(world, pp.learners.rrm(rows=10)).attrs["feasible"]
     with pytest.raises(ValueError, match=r"kind must be one of.*Did you mean 'recursion'"):
         pp.theory.bound(world, pp.learners.rrm(), kind="recursive")
+    with pytest.raises(ValueError, match="step must hold 4 numbers; got 3"):
+        pp.theory.bound(world, rgd(step=[0.1] * 3), kind="recursion")
     with pytest.raises(ValueError, match="start must lie in the domain"):
         pp.theory.bound(world, pp.learners.rrm(), start=[9.0])
 

@@ -157,6 +157,10 @@ def test_the_printed_surrogate_constants_fail_from_six_on_and_the_corrected_do_n
     for reach, holds in ((5.9, True), (6.01, False)):
         printed = pp.theory.conditions(world, surrogate=reach, printed=True)
         assert printed.theorem("Theorem 3.2").holds is holds
+    with pytest.raises(ValueError, match="printed must go with surrogate"):
+        pp.theory.conditions(world, printed=True)
+    with pytest.raises(ValueError, match="surrogate must be above 0; got -1"):
+        pp.theory.conditions(world, surrogate=-1.0)
     corrected = pp.theory.conditions(world, surrogate=6.0)
     assert corrected.gamma.value == pytest.approx(0.25, rel=1e-6)
     assert corrected.beta_theta.value == 10.0

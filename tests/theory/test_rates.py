@@ -146,6 +146,8 @@ def test_slope_refuses_a_curve_that_is_not_positive():
 def test_no_rate_is_given_for_what_it_is_not_about():
     with pytest.raises(ValueError, match=r"noise stays, and regret is linear; got RRM.10 rows"):
         pp.theory.rate(pp.learners.rrm(rows=10), 1.0)
+    with pytest.raises(ValueError, match="r must go with lazy SGD; got r=2 for RGD"):
+        pp.theory.rate(rgd(), 1.0, r=2.0)
     for learner in (rgd(0.1), greedy_sgd(step=0.1), lazy_sgd(step=lambda t, j: 1 / j)):
         with pytest.raises(ValueError, match="learner must have the steps of its theorem"):
             pp.theory.rate(learner, 1.0)

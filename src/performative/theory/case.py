@@ -13,7 +13,10 @@ import numpy as np
 import xarray as xr
 
 from performative.learners.feedback import Problem
+from performative.learners.greedy_sgd import GreedySGD
+from performative.learners.lazy_sgd import LazySGD
 from performative.learners.learner import Learner
+from performative.learners.rgd import RGD
 from performative.simulation.engine import check_starts, problem_of
 from performative.targets.optimal import optimal_points
 from performative.targets.stable import stable_points
@@ -32,7 +35,7 @@ class Case:
 
     Attributes:
         world, start: where the learner is, and where it begins.
-        learner: prepared, so that its steps are numbers.
+        given, learner: as it was given, and prepared, so that its steps are numbers.
         used: the constants that a bound has asked for, by name.
     """
 
@@ -41,7 +44,8 @@ class Case:
         self.problem: Problem = problem_of(world)
         if constants is not None:
             self.problem = self.problem._replace(constants=constants)
-        self.given, self.start = learner, check_starts(world, start, 1)[0]
+        self.given: Any = learner
+        self.start = check_starts(world, start, 1)[0]
         self.used: dict[str, Constant] = {}
         self.notes: dict[str, Any] = {}
 
@@ -51,7 +55,10 @@ class Case:
         try:
             return self.given.prepare(self.problem)
         except ValueError as error:
-            raise Infeasible(str(error)) from None
+            steps = isinstance(self.given, (RGD, GreedySGD, LazySGD))
+            if steps and self.given.step is not None:  # then it is the caller's mistake
+                raise
+            raise Infeasible(str(error).rstrip(".")) from None
 
     def constant(self, name: str) -> float:
         """A constant that is needed, by the name it has in `Constants`."""

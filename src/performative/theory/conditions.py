@@ -210,7 +210,10 @@ def conditions(
     """
     _checks.instance("world", world, World, "a pp.World")
     if surrogate is None:
+        if printed:
+            raise ValueError("printed must go with surrogate=; got printed=True alone.")
         return Conditions(world, Constants(world))
+    surrogate = _checks.number("surrogate", surrogate, low=0.0, open_low=True)
     return Conditions(world, surrogates(world, surrogate, printed=printed))
 
 

@@ -43,7 +43,7 @@ def own_schedule(case: Case, theorem_schedule: Callable[[Any], Decreasing]) -> D
     try:
         schedule = theorem_schedule(case.problem)
     except ValueError as error:
-        raise Infeasible(str(error)) from None
+        raise Infeasible(str(error).rstrip(".")) from None
     case.notes.update({"A": schedule.a, "B": schedule.b, "t0": schedule.t0})
     return schedule
 

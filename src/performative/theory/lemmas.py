@@ -13,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from performative import _checks
+from performative.learners.steps import over_rounds
 from performative.targets.stable import stable_points
 from performative.world.constants import Constants, is_distance
 from performative.world.distributions import Distribution, Empirical, wasserstein
@@ -69,7 +70,7 @@ def sublinear(first: float, alpha: float, h: float, m: float, t0: float, rounds:
         raise ValueError(
             f"m, alpha, t0 must have 0 ≤ m < α ≤ 1 + t0; got {m:g}, {alpha:g}, {t0:g}."
         )
-    t = np.arange(1, rounds + 1)
+    t = np.arange(1, _checks.integer("rounds", rounds, low=1) + 1)
     left = np.empty(rounds)
     left[0] = first
     for i in range(rounds - 1):
@@ -141,7 +142,7 @@ def descent_contracts(
     $\gamma_t = 1 - \eta_t(\mu-x_t) + \eta_t^2(\beta_\theta^2+x_t^2)$, $x_t = (1-\alpha_t)\epsilon\beta_z$.
     """
     constants = Constants(world)
-    x, eta = constants.coupling, np.broadcast_to(steps, (world.rounds,))
+    x, eta = constants.coupling, over_rounds("steps", steps, world.rounds)
     mu, beta = constants.strong_convexity.value, constants.smoothness.value
     factor = 1 - eta * (mu - x) + eta**2 * (beta**2 + x**2)
     before, after = _around(world, deployed, stable)
@@ -174,6 +175,7 @@ def greedy_step(
     nearer, is left out.
     """
     theta, constants = world.check_model("theta", theta), Constants(world)
+    t, step = int(world.check_rounds(t)), _checks.number("step", step)
     points = stable_points(world, progress=False) if stable is None else stable
     error = theta - points.values[t - 1]
     x, gamma = constants.coupling[t - 1], constants.contraction[t - 1]
@@ -190,7 +192,7 @@ def lazy_step(world: World, t: int, theta: Any, deployed: Any, step: float) -> S
     \le (1-2\eta\mu+\eta^2C_V^2)\|\varphi-\theta_D\|^2 + \eta^2\sigma^2$; for the squared loss on rows z.
     """
     theta, deployed = world.check_model("theta", theta), world.check_model("deployed", deployed)
-    constants = Constants(world)
+    constants, step = Constants(world), _checks.number("step", step)
     mean = np.asarray(world.distribution(t, deployed).mean)
     error = theta - world.domain.project(mean / (1 + float(world.loss.l2)))
     mu, growth = constants.strong_convexity.value, constants.noise_growth.value

@@ -86,6 +86,8 @@ def rate(learner: Learner, b: float, r: float | None = None, drift: str = "movin
             "learner must retrain on the whole population for a rate: on as many rows in every "
             f"round noise stays, and regret is linear; got {learner.name}."
         )
+    if r is not None and kind is not LazySGD:
+        raise ValueError(f"r must go with lazy SGD; got r={r:g} for {learner.name}.")
     if kind is GreedySGD:
         return _greedy(b, moving)
     if isinstance(learner, LazySGD) and kind is LazySGD:
