@@ -1,14 +1,16 @@
 """Constants looked for numerically, where nothing is proved: a loss, response or map of one's own.
 
-Derivatives are evaluated at many models, judged and deployed, over the domain and the rounds, and
-the worst is taken. That is a lower bound on the true supremum, which is why these constants are called
-*computed*, and *surrogates* where the expectations themselves are Monte Carlo.
+Derivatives are evaluated at many models, judged and deployed, over the domain and the rounds, then
+around the worst of those, and the worst is taken. That is a lower bound on the true supremum, which is
+why these constants are called *computed*, and *surrogates* where the expectations themselves are Monte
+Carlo.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +22,16 @@ from performative.world.distributions import Noise
 Array = Any
 
 POINTS, ROWS = 48, 2048
+WORST, TURNS = 6, 3
+"""So many of the worst are looked around, so many times, ever nearer."""
+
+
+class Looks(NamedTuple):
+    """Where to look: rounds, and a model judged and one deployed in each."""
+
+    rounds: np.ndarray
+    judged: np.ndarray
+    deployed: np.ndarray
 
 
 class Measured:
@@ -33,62 +45,100 @@ class Measured:
         far = models + 10 * world.domain.diameter * rng.normal(size=models.shape)
         models = np.where(rng.random((2 * POINTS, 1)) < 0.5, models, world.domain.project(far))
         models[0] = world.domain.center(world.parameters)
-        self.judged, self.deployed = models[:POINTS], models[POINTS:]
         spread = np.linspace(1, world.rounds, POINTS).round().astype(int)
         extreme = [np.argmin(world.alphas) + 1, np.argmax(world.alphas) + 1]
-        self.rounds = np.concatenate([np.repeat(extreme, POINTS // 4), spread])[:POINTS]
-        self.rounds = rng.permutation(self.rounds)
+        rounds = np.concatenate([np.repeat(extreme, POINTS // 4), spread])[:POINTS]
+        self.first = Looks(rng.permutation(rounds), models[:POINTS], models[POINTS:])
 
     @staticmethod
     def of(world: Any) -> Measured | None:
         """None for an unbounded domain, over which no search tells anything."""
         return Measured(world) if np.isfinite(world.domain.diameter) else None
 
-    def _at(self, what: str, *models: tuple[str, np.ndarray]) -> np.ndarray:
-        return np.asarray(self.world._evaluate(what, self.rounds, *models))
+    def _searched(self, values: Callable[[Looks], np.ndarray]) -> float:
+        """The largest value: at the first looks, then around the worst of them."""
+        looks, rng = self.first, np.random.default_rng(1)
+        found = values(looks)
+        for turn in range(TURNS):
+            if not np.all(np.isfinite(found)):
+                return np.inf
+            worst = np.repeat(np.argsort(found)[-WORST:], POINTS // WORST)
+            looks = Looks(*(part[worst] for part in looks))
+            size = self.world.domain.diameter / np.sqrt(self.world.parameters) * 0.5 ** (turn + 1)
+            looks = looks._replace(
+                judged=self._around(rng, looks.judged, size),
+                deployed=self._around(rng, looks.deployed, size),
+            )
+            found = values(looks)
+        return float(np.max(found))
+
+    def _around(self, rng: np.random.Generator, models: np.ndarray, size: float) -> np.ndarray:
+        """Models near these, the first near each of the worst being itself."""
+        moved = models + size * rng.normal(size=models.shape)
+        stays = np.arange(POINTS)[:, None] % (POINTS // WORST) == 0
+        return np.where(stays, models, self.world.domain.project(moved))
+
+    def _at(self, what: str, looks: Looks, deployed: np.ndarray | None = None) -> np.ndarray:
+        """A quantity of the models judged, on the data that others bring about where those are given."""
+        models = [("theta", looks.judged)]
+        if deployed is not None:
+            models.append(("deployed", deployed))
+        return np.asarray(self.world._evaluate(what, looks.rounds, *models))
+
+    def _curvatures(self, looks: Looks) -> np.ndarray:
+        if looks is self.first:
+            return self._first_curvatures
+        return np.linalg.eigvalsh(self._at("hessian", looks, looks.deployed))
 
     @functools.cached_property
-    def _pair(self) -> tuple[tuple[str, np.ndarray], tuple[str, np.ndarray]]:
-        return ("theta", self.judged), ("deployed", self.deployed)
-
-    @functools.cached_property
-    def _curvatures(self) -> np.ndarray:
-        return np.linalg.eigvalsh(self._at("hessian", *self._pair))
+    def _first_curvatures(self) -> np.ndarray:
+        return np.linalg.eigvalsh(self._at("hessian", self.first, self.first.deployed))
 
     @functools.cached_property
     def _risk_curvatures(self) -> np.ndarray:
-        return np.linalg.eigvalsh(self._at("total_hessian", self._pair[0]))
+        # At the first looks alone: on many rows this takes as long as all the rest.
+        return np.linalg.eigvalsh(self._at("total_hessian", self.first))
 
     def strong_convexity(self) -> float:
-        return float(self._curvatures.min())
+        return -self._searched(lambda looks: -self._curvatures(looks)[:, 0])
 
     def smoothness(self) -> float:
-        return float(np.abs(self._curvatures).max())
+        return self._searched(lambda looks: np.abs(self._curvatures(looks)).max(axis=1))
 
     def coupling(self) -> float:
         """ε β_z: how far ∇_θ DPR moves per unit by which the deployed model moves."""
-        moves = self._at("gradient_response", *self._pair)
-        if not np.all(np.isfinite(moves)):  # of which there is no singular value
-            return np.inf
-        return self._per_response(np.linalg.norm(moves, 2, axis=(-2, -1)))
 
-    def _per_response(self, values: np.ndarray) -> float:
-        """The largest of values that are proportional to 1 − α_t, at α_t = 0."""
-        share = 1.0 - self.world.alphas[self.rounds - 1]
-        return float(np.max(np.where(share > 1e-9, values / np.maximum(share, 1e-9), 0.0)))
+        def norms(looks: Looks) -> np.ndarray:
+            moves = self._at("gradient_response", looks, looks.deployed)
+            if not np.all(np.isfinite(moves)):  # of which there is no singular value
+                return np.full(POINTS, np.inf)
+            return self._per_response(looks, np.linalg.norm(moves, 2, axis=(-2, -1)))
+
+        return self._searched(norms)
+
+    def _per_response(self, looks: Looks, values: np.ndarray) -> np.ndarray:
+        """Values that are proportional to 1 − α_t, at α_t = 0."""
+        share = 1.0 - self.world.alphas[looks.rounds - 1]
+        return np.where(share > 1e-9, values / np.maximum(share, 1e-9), 0.0)
 
     def lipschitz(self) -> float:
-        return float(np.linalg.norm(self._at("total_gradient", self._pair[0]), axis=-1).max())
+        return self._searched(
+            lambda looks: np.linalg.norm(self._at("total_gradient", looks), axis=-1)
+        )
 
     def lipschitz_judged(self) -> float:
-        return float(np.linalg.norm(self._at("gradient", *self._pair), axis=-1).max())
+        return self._searched(
+            lambda looks: np.linalg.norm(self._at("gradient", looks, looks.deployed), axis=-1)
+        )
 
     def through_data(self) -> float:
         """ε L_z: how far the risk moves with the data alone, per unit of the deployed model."""
-        still = ("deployed", self.judged)
-        slopes = self._at("total_gradient", self._pair[0])
-        slopes = slopes - self._at("gradient", self._pair[0], still)
-        return self._per_response(np.linalg.norm(slopes, axis=-1))
+
+        def norms(looks: Looks) -> np.ndarray:
+            slopes = self._at("total_gradient", looks) - self._at("gradient", looks, looks.judged)
+            return self._per_response(looks, np.linalg.norm(slopes, axis=-1))
+
+        return self._searched(norms)
 
     def risk_smoothness(self) -> float:
         return float(np.abs(self._risk_curvatures).max())
@@ -106,7 +156,7 @@ class Measured:
     @functools.cached_property
     def _sampled(self) -> tuple[np.ndarray, np.ndarray]:
         """E‖∇ℓ‖² and E ℓ², from rows drawn at every point."""
-        return _second_moments(self.world, self.rounds, self.judged, self.deployed)
+        return _second_moments(self.world, *self.first)
 
 
 @double
