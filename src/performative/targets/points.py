@@ -39,6 +39,8 @@ STATUSES = (
 SOLVED = 1e-9
 STARTS, MANY_STARTS, LOOKED_AT = 12, 48, 8
 THOROUGH = 2**15
+BLOCK_NUMBERS = 2**20
+"""Matrices of one block of problems hold at most about so many numbers."""
 
 
 class Kind(NamedTuple):
@@ -78,7 +80,8 @@ class Finder:
             self.modulus = linear.modulus
         self.certain = bool(np.all(self.modulus > 0))
         self.linear = linear if self.certain else None
-        self.block = max(world.lanes, 4)
+        # A block is filled up where few rounds are asked for: models that are long come in few.
+        self.block = int(np.clip(BLOCK_NUMBERS // world.parameters**2, 4, max(world.lanes, 4)))
         self._lock, self._prepared = threading.Lock(), False
 
     def _prepare(self) -> None:
@@ -100,10 +103,12 @@ class Finder:
             starts = _spread(world, middle, MANY_STARTS if quick else STARTS)
         self.elsewhere = starts
         self.memory = jax.tree.map(np.asarray, Memory.empty(world.parameters))
-        self._remember(self._solve(looked[:1], middle[None]))
+        first = self._solve(looked[:1], middle[None])
+        self._remember(first)
         found = self._solve(looked, starts)
         self._remember(found)
-        known = _different(found.point[found.solved], middle)
+        solved = np.concatenate([first.point[first.solved], found.point[found.solved]])
+        known = _different(solved, middle)
         if not self.certain and quick and world.rounds * STARTS <= THOROUGH:
             known = np.concatenate([_spread(world, middle, STARTS), known])
         self.starts = known
@@ -281,7 +286,7 @@ class Inspected(NamedTuple):
 
     equation: Array  # derivative of θ − Π(θ − sF(θ))
     gap: Array  # that difference itself
-    curvature: Array  # of what is minimised, along the face of the domain
+    curvature: Array  # of what is minimised and of the boundary, along the face of the domain
     beaten: Array  # whether a model elsewhere does better
 
 
@@ -291,12 +296,15 @@ def _inspect(kind: Kind, here: Round, point: Array, elsewhere: Array) -> Inspect
     forward = point - scale * kind.field(here, point)
     face = here.domain.projection_derivative(forward)
     identity = jnp.eye(point.shape[0])
+    # A boundary that curves away adds to the curvature: on a ball, with multiplier ν, the face is
+    # T/(1 + sν), T the tangents, and the sum is (T H T + νT)/(1 + sν)². Flat faces add nothing.
+    along = face @ curvature @ face.T + (face - face @ face) / scale
     value = kind.value(here, point, point)
     rivals = jax.vmap(lambda model: kind.value(here, model, point))(elsewhere)
     return Inspected(
         equation=identity - face @ (identity - scale * square),
         gap=jnp.linalg.norm(point - here.domain.projection(forward)),
-        curvature=face @ curvature @ face.T / (1e-12 + jnp.linalg.norm(curvature)),
+        curvature=along / (1e-12 + jnp.linalg.norm(curvature)),
         beaten=jnp.any(rivals < value - 1e-9 * (1 + jnp.abs(value))),
     )
 

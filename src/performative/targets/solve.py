@@ -50,11 +50,19 @@ class Memory(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A model, F there, and the relative size of θ − Π(θ − sF(θ))."""
+    """A model, F there, and the length of θ − Π(θ − sF(θ)), by which progress is judged."""
 
     theta: Array
     slope: Array
-    size: Array
+    gap: Array
+
+    @property
+    def size(self) -> Array:
+        """The same relative to the size of θ, which says when to stop.
+
+        It would be no measure of progress: a model thrown far away has a small one.
+        """
+        return self.gap / (1.0 + jnp.linalg.norm(self.theta))
 
 
 class Solution(NamedTuple):
@@ -88,9 +96,8 @@ def solve(
 
 
 def _place(domain: Domain, theta: Array, slope: Array, scale: Array) -> Place:
-    gap = theta - domain.projection(theta - scale * slope)
-    size = jnp.linalg.norm(gap) / (1.0 + jnp.linalg.norm(theta))
-    return Place(theta, slope, jnp.nan_to_num(size, nan=jnp.inf))
+    gap = jnp.linalg.norm(theta - domain.projection(theta - scale * slope))
+    return Place(theta, slope, jnp.nan_to_num(gap, nan=jnp.inf))
 
 
 def _with_kept_inverse(
@@ -112,10 +119,10 @@ def _with_kept_inverse(
         ahead = _place(domain, theta, slope, scale)
         seen = inverse @ (theta - domain.projection(theta - scale * slope) - gap)
         along = move @ seen
-        usable = (ahead.size < place.size) & (jnp.abs(along) > 1e-2 * (move @ move))
+        usable = (ahead.gap < place.gap) & (jnp.abs(along) > 1e-2 * (move @ move))
         change = jnp.outer((move - seen) / jnp.where(usable, along, 1.0), move @ inverse)
         inverse = inverse + jnp.where(usable, change, 0.0)
-        return _better(ahead, place), inverse, ahead.size / place.size, count + 1
+        return _better(ahead, place), inverse, ahead.gap / place.gap, count + 1
 
     ratio = jnp.where(scale > 0.0, 0.0, jnp.inf)
     place, inverse, _, _ = jax.lax.while_loop(proceed, step, (first, memory.inverse, ratio, 0))
@@ -123,7 +130,7 @@ def _with_kept_inverse(
 
 
 def _better(ahead: Place, place: Place) -> Place:
-    return jax.tree.map(lambda new, old: jnp.where(ahead.size < place.size, new, old), ahead, place)
+    return jax.tree.map(lambda new, old: jnp.where(ahead.gap < place.gap, new, old), ahead, place)
 
 
 def _newton(
@@ -154,12 +161,12 @@ def _newton(
             return _place(domain, theta, field(theta), scale)
 
         candidates = jax.vmap(after)(moves)
-        best = jax.tree.map(lambda leaf: leaf[jnp.argmin(candidates.size)], candidates)
-        stuck = jnp.where(best.size < 0.9 * place.size, 0, stuck + 1)
+        best = jax.tree.map(lambda leaf: leaf[jnp.argmin(candidates.gap)], candidates)
+        stuck = jnp.where(best.gap < 0.9 * place.gap, 0, stuck + 1)
         return _better(best, place), Memory(inverse, scale), stuck, count + 1
 
-    # A place of infinite size is never good enough: Newton's method then takes at least one step.
-    first = first._replace(size=jnp.asarray(jnp.inf))
+    # An infinite gap is never good enough: Newton's method then takes at least one step.
+    first = first._replace(gap=jnp.asarray(jnp.inf))
     place, memory, _, _ = jax.lax.while_loop(proceed, step, (first, memory, 0, 0))
     return place, memory
 
