@@ -403,9 +403,14 @@ TABLE = {
     ),
     # mixing
     "an alpha above one": Bad(lambda: pp.mixing.constant(1.2), r"\balpha\b", "1.2"),
+    "an alpha a little above one": Bad(
+        lambda: pp.mixing.constant(1.0000001), r"\balpha\b", "got 1.0000001"
+    ),
     "an alpha below zero": Bad(lambda: pp.mixing.constant(-0.1), r"\balpha\b", "-0.1"),
     "an alpha that is NaN": Bad(lambda: pp.mixing.constant(np.nan), r"\balpha\b", "nan"),
-    "an alpha in words": Bad(lambda: pp.mixing.constant("half"), r"\balpha\b", "half"),
+    "an alpha in words": Bad(
+        lambda: pp.mixing.constant("half"), r"\balpha must be a single number", "half"
+    ),
     "a recorded alpha above one": Bad(
         lambda: pp.mixing.recorded([0.5, 1.5, 0.5]), r"\balphas\b", "1.5"
     ),
@@ -630,6 +635,19 @@ def test_a_risk_that_is_no_number_comes_with_a_warning():
     root = world(loss=pp.losses.custom(lambda z, theta: jnp.log(z[0] - 9.0) + theta[0], 2), draws=8)
     with pytest.warns(UserWarning, match="risk is not finite in 1"):
         assert np.isnan(root.risk(1, [0.0, 0.0]))
+
+
+def test_a_sampler_that_fails_is_told_in_one_sentence_and_nowhere_else(caplog):
+    def wrong(rng, theta, n):
+        return rng.normal(size=(n, 3)) if theta[0] < 0.5 else rng.normal(size=(n, 2))
+
+    response = pp.responses.custom(wrong, dimension=3, backend="numpy")
+    failing = world(
+        response=response, drift=None, mixing=None, domain=pp.domains.ball(1.0), draws=8
+    )
+    with pytest.raises(ValueError, match=r"sampler must return rows .* shape \(8, 2\) in place of"):
+        failing.risk(1, [0.9, 0.0, 0.0])
+    assert not caplog.records
 
 
 def test_a_mask_of_booleans_says_which_of_two_columns_can_change():

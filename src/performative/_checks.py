@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ def shown(value: Any) -> str:
     """A short, one-line form of `value` for an error message."""
     if isinstance(value, np.ndarray) and value.size > 6:
         return f"an array of shape {value.shape}"
+    if inspect.isfunction(value):
+        return f"the function {value.__name__}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -57,17 +60,26 @@ def number(
     open_high: bool = False,
 ) -> float:
     """`value` as a finite float between `low` and `high`."""
-    array = numbers(name, value)
-    if array.ndim != 0:
+    try:
+        array = numbers(name, value)
+    except TypeError:
+        array = None
+    if array is None or array.ndim != 0:
         raise TypeError(f"{name} must be a single number; got {shown(value)}.")
     result = float(array)
     too_low = result <= low if open_low else result < low
     too_high = result >= high if open_high else result > high
     if too_low or too_high:
         raise ValueError(
-            f"{name} must be {_interval(low, high, open_low, open_high)}; got {result:g}."
+            f"{name} must be {_interval(low, high, open_low, open_high)}; got {plain(result)}."
         )
     return result
+
+
+def plain(value: float) -> str:
+    """A number in few digits, unless these would make another number of it."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(float(value))
 
 
 def _interval(low: float, high: float, open_low: bool, open_high: bool) -> str:
@@ -102,8 +114,15 @@ def choice(name: str, value: Any, allowed: Iterable[str]) -> str:
 
 def did_you_mean(value: Any, names: Iterable[str]) -> str:
     """' Did you mean …?' where one of `names` is close to `value`."""
-    near = difflib.get_close_matches(str(value), list(names), n=1, cutoff=0.5)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    near = nearest(value, names, cutoff=0.5)
+    return f" Did you mean {near!r}?" if near else ""
+
+
+def nearest(value: Any, names: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one of `names` that is most like `value`, capitals aside; None where none is close."""
+    by_small = {name.lower(): name for name in names}
+    found = difflib.get_close_matches(str(value).lower(), by_small, n=1, cutoff=cutoff)
+    return by_small[found[0]] if found else None
 
 
 def instance(name: str, value: Any, kind: type | tuple[type, ...], described: str) -> Any:

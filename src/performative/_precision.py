@@ -56,7 +56,8 @@ def _of_the_user(error: Exception) -> Exception:
     lines = str(error).strip().splitlines()
     if "callback" not in lines[0].lower():
         return error
-    return ValueError(f"sampler must return rows for every model; it failed with {lines[-1]}")
+    what = lines[-1].removeprefix("SamplerError: ").rstrip(".")
+    return ValueError(f"sampler must return rows for every model; it failed with {what}.")
 
 
 def require_double(value: Any) -> None:

@@ -50,6 +50,14 @@ def test_agents_move_modifiable_features_and_neither_label_nor_intercept(loss):
     np.testing.assert_allclose(world.distribution(1, theta).mean, moved, atol=1e-12)
 
 
+def test_how_strongly_agents_move_labelled_rows_is_seen_if_the_loss_says_what_a_label_is():
+    rows = np.column_stack([RNG.normal(size=(8, 3)), RNG.choice([-1.0, 1.0], 8)])
+    response = pp.responses.strategic(pp.Empirical(rows), [True, False, True], strength=0.5)
+    loss = pp.losses.logistic(labelled=True, intercept=True)
+    found = pp.sensitivity(response, pp.domains.ball(1.0), n=8, pairs=256, loss=loss)
+    assert 0.45 < found.value <= 0.5 + 1e-12
+
+
 def test_the_best_response_is_what_an_agent_would_choose():
     # maximise θᵀx − |x − x₀|² / 2a over the modifiable column, on a fine grid
     strength, x0 = 0.3, np.array([0.2, -0.5, 1.0])

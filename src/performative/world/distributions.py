@@ -294,7 +294,7 @@ def _probabilities(
     totals = weights.sum(axis=-1)
     if np.abs(totals - 1.0).max() > 1e-9:
         worst = np.ravel(totals)[np.argmax(np.abs(np.ravel(totals) - 1.0))]
-        raise ValueError(f"{name} must sum to one; got a sum of {worst:.6g}.")
+        raise ValueError(f"{name} must sum to one; got a sum of {_checks.plain(worst)}.")
     return weights
 
 
@@ -538,7 +538,9 @@ def _between_mixtures(p: Distribution, q: Distribution) -> W1:
     value = max(float(plan.fun), 0.0)
     if k == m == 1:
         return wasserstein(parts_p[0], parts_q[0])
-    return W1(value, value == 0.0, "upper bound: transport between the components")
+    if value == 0.0:
+        return W1(0.0, True, "equal mixtures: nothing has to move")
+    return W1(value, False, "upper bound: transport between the components")
 
 
 def _parts(p: Distribution) -> tuple[list[Distribution], np.ndarray]:

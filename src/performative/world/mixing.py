@@ -59,6 +59,10 @@ def recorded(alphas: Any) -> Mixing:
     """Given values, one for each round."""
     alphas = _checks.numbers("alphas", alphas, ndim=1)
     if alphas.size == 0 or alphas.min() < 0 or alphas.max() > 1:
-        worst = "nothing" if alphas.size == 0 else f"{alphas[np.argmax(np.abs(alphas - 0.5))]:g}"
-        raise ValueError(f"alphas must be in [0, 1]; got {worst}.")
+        far = (
+            "nothing"
+            if alphas.size == 0
+            else _checks.plain(max(alphas, key=lambda a: abs(a - 0.5)))
+        )
+        raise ValueError(f"alphas must be in [0, 1]; got {far}.")
     return Mixing(alphas, 0.0, 1.0, "recorded")

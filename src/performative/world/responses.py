@@ -7,6 +7,7 @@ the loss, or of time. `lagged` marks a population that needs several rounds to r
 from __future__ import annotations
 
 import functools
+import logging
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -347,6 +348,20 @@ def sampler_or_distribution(
     return sampler if backend == "jax" else NumpySampler(sampler, dimension)
 
 
+class SamplerError(ValueError):
+    """What a user's NumPy sampler did wrong."""
+
+
+class _Quiet(logging.Filter):
+    """Keeps out of JAX's log, and so off the screen, what `_precision.double` tells in a sentence."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], SamplerError))
+
+
+logging.getLogger("jax._src.callback").addFilter(_Quiet())
+
+
 class NumpySampler:
     """A NumPy sampler as a function of (key, [t,] theta, n) that compiled code can call."""
 
@@ -363,11 +378,12 @@ class NumpySampler:
                 int(_from_bits(value)) if is_whole else _from_bits(value)
                 for value, is_whole in zip(bits, whole, strict=True)
             ]
-            rows = np.asarray(self.sampler(generator, *given, n), dtype=np.float64)
+            try:
+                rows = np.asarray(self.sampler(generator, *given, n), dtype=np.float64)
+            except Exception as error:
+                raise SamplerError(f"{type(error).__name__}: {error}") from error
             if rows.shape != (n, self.dimension):
-                raise ValueError(
-                    f"sampler must return rows of shape {(n, self.dimension)}; got {rows.shape}."
-                )
+                raise SamplerError(f"rows of shape {rows.shape} in place of {(n, self.dimension)}")
             return np.ascontiguousarray(rows)[..., None].view(np.uint32)
 
         # The host's side runs in a thread of its own, outside double precision, where float64

@@ -683,9 +683,10 @@ def _check_loss(loss: Loss, dimension: int, middle: np.ndarray) -> None:
         message = " ".join(str(error).split())[:200]
         raise ValueError(f"loss failed on a row of {dimension} zeros: {message}") from error
     if value.shape != () or value.dtype != np.float64:
+        hint = "" if value.dtype == np.float64 else ": is a float32 array used inside?"
         raise ValueError(
             "loss must return one float64 number; "
-            f"got {value.dtype} of shape {value.shape}: is a float32 array used inside?"
+            f"got {value.dtype} of shape {value.shape}{hint or '.'}"
         )
     try:
         jax.eval_shape(jax.hessian(loss.value, argnums=1), row, theta)
