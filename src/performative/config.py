@@ -23,7 +23,7 @@ import pydantic
 
 from performative import _checks, learners, worlds
 from performative.learners.learner import Learner
-from performative.simulation.engine import check_starts
+from performative.simulation.engine import check_starts, make_ready
 from performative.simulation.run import TARGETS
 from performative.world import domains, drifts, losses, maps, mixing, responses
 from performative.world.distributions import Distribution, Empirical, Gaussian, Mixture
@@ -120,7 +120,7 @@ class _File(pydantic.BaseModel):
     runs: int = pydantic.Field(default=1, ge=1)
     seed: int = pydantic.Field(default=0, ge=0)
     start: Any = None
-    against: list[str] = ["stable"]
+    against: list[str] = pydantic.Field(default=["stable"], min_length=1)
 
 
 def read(path: str | os.PathLike, **instead: Any) -> Experiment:
@@ -192,8 +192,14 @@ def parse(text: str, folder: str | os.PathLike = ".", **instead: Any) -> Experim
         build.mistakes.append(f"worlds: must have one number of rounds; got {listed}.")
     for name, world in found.items():
         if isinstance(world, World):
-            place = f"start, in worlds.{_key(name)}"
-            build.attempt(place, check_starts, world, top["start"], top["runs"])
+            place = f"worlds.{_key(name)}"
+            starts = build.attempt(
+                f"start, in {place}", check_starts, world, top["start"], top["runs"]
+            )
+            for label, learner in players.items() if starts is not None else ():
+                if learner is not None:
+                    where = f"learners.{_key(label)}, in {place}"
+                    build.attempt(where, make_ready, world, learner, starts)
     if build.mistakes:
         raise ConfigError("\n".join(build.mistakes))
     against = tuple(dict.fromkeys(top["against"]))
@@ -245,7 +251,7 @@ class _Builder:
                 place, f"must be a table with a {tag}, one of {names}; got {_shown(table)}."
             )
         if tag not in table:
-            near = next((key for key in table if _close(key, [tag])), None)
+            near = next((key for key in table if _checks.nearest(key, [tag])), None)
             hint = f" Did you mean {tag!r} by {near!r}?" if near else ""
             return self.wrong(f"{place}.{tag}", f"must be given: {_listed(kinds)}.{hint}")
         kind = table[tag]
@@ -494,7 +500,7 @@ def _said(error: Any, model: type[pydantic.BaseModel]) -> str:
         "bool_type": "true or false",
         "dict_type": "a table",
         "list_type": "a list",
-        "too_short": "a table with at least one entry",
+        "too_short": f"{'a list' if isinstance(given, list) else 'a table'} with at least one entry",
         "greater_than_equal": f"at least {error.get('ctx', {}).get('ge')}",
     }.get(error["type"])
     return f"must be {wanted or error['msg']}; got {_shown(given)}."
@@ -506,14 +512,8 @@ def _without_branch(place: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _hint(name: Any, known: Any) -> str:
-    near = _close(name, known)
+    near = _checks.nearest(name, known)
     return f"did you mean {near!r}?" if near else f"known are {_listed(known)}."
-
-
-def _close(name: Any, known: Any) -> str | None:
-    import difflib
-
-    return next(iter(difflib.get_close_matches(str(name), list(known), n=1, cutoff=0.6)), None)
 
 
 def _listed(names: Any) -> str:

@@ -397,11 +397,13 @@ def check_starts(world: World, start: Any, runs: int) -> np.ndarray:
     return np.broadcast_to(start, (runs, world.parameters)).copy()
 
 
-def check_room(world: World, learner: Learner, starts: np.ndarray) -> None:
-    """Refuse a start from which a learner's arms would leave the domain."""
-    allowed = learner.start_domain(problem_of(world))
+def make_ready(world: World, learner: Learner, starts: np.ndarray) -> Learner:
+    """The learner as it is played in a world; refuses a start from which its arms would leave Θ."""
+    problem = problem_of(world)
+    learner = learner.prepare(problem)
+    allowed = learner.start_domain(problem)
     if allowed.contains(starts):  # all of them at once: there can be thousands
-        return
+        return learner
     outside = next(start for start in starts if not allowed.contains(start))
     nearest = allowed.project(outside).tolist()
     raise ValueError(
@@ -503,8 +505,7 @@ def _simulate(
     checkpoint: Any,
     shown: bool | None,
 ) -> Run:
-    prepared = learner.prepare(problem_of(world))
-    check_room(world, prepared, starts)
+    prepared = make_ready(world, learner, starts)
     # Runs of a learner that throws no dice differ by their starts alone.
     alike = not prepared.randomised and bool(np.all(starts == starts[0]))
     played = starts[:1] if alike else starts

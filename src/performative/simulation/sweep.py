@@ -20,9 +20,9 @@ from performative.learners.learner import Learner
 from performative.simulation.engine import (
     Player,
     check_learner,
-    check_room,
     check_starts,
     check_targets,
+    make_ready,
     problem_of,
     structure_of,
 )
@@ -186,8 +186,7 @@ def _blocks(
     for label, learner in learners.items():
         groups: dict[Any, list[tuple[str, Learner]]] = {}
         for name, world in worlds.items():
-            prepared = learner.prepare(problem_of(world))
-            check_room(world, prepared, starts[name])
+            prepared = make_ready(world, learner, starts[name])
             groups.setdefault(structure_of(world, prepared), []).append((name, prepared))
         for group in groups.values():
             alike = not group[0][1].randomised and all(
