@@ -173,6 +173,17 @@ def test_categories_become_levels_and_too_many_are_left_out():
     refused(log, "'town' must have no missing values; it has 1")
 
 
+def test_the_text_of_a_few_rows_is_in_no_report_unless_a_model_weighs_it():
+    log = rows(town=["Nowhere", *["x", "y"] * 99, "y"])
+    found = summarize(log)
+    assert found.features == ["age", "debt", "town=x"]  # "y" is the most frequent
+    assert found.warnings == [
+        "1 of 3 values of 'town' occur in fewer than 30 rows and count as the most frequent one."
+    ]
+    weighed = pd.DataFrame({"model": sorted(set(log["model"])), "town=Nowhere": 1.0})
+    assert "town=Nowhere" in summarize(log, models=weighed).features
+
+
 def test_what_is_declared_must_make_sense():
     refused(rows(), "assignment must be one of", "'randomly'", assignment="randomly")
     refused(rows(), "loss must be one of", "Did you mean 'logistic'?", loss="logistik")

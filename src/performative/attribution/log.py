@@ -21,6 +21,9 @@ from performative.attribution.summary import BUCKETS, Summary
 LEVELS = 30
 """Most different values of a text column that counts as a category."""
 
+LEAST_ROWS = 30
+"""Cells of fewer rows are left out, and so are levels of a category: reports are of groups."""
+
 INTERCEPT = "intercept"
 MODEL_COLUMNS = ("trained_through", "role", "perturbation_of")
 ROLES = ("round", "model", "arm", "unit", "outcome", "score", "weight")
@@ -126,7 +129,8 @@ def read(
         raise ValueError("outcome must be -1 or 1 (or 0 and 1) with signed; got true and false.")
     wanted = None if features is None else _named_list("features", features)
     warnings: list[str] = []
-    chosen, known = _features(source, roles, wanted, levels, warnings)
+    weighed = () if models is None else engine("models", models).columns
+    chosen, known = _features(source, roles, wanted, levels, weighed, warnings)
     sign = roles.get("outcome") if signed else None
     columns = [_column(j, name, known, sign) for j, name in enumerate(chosen)]
     source.show([*_role_columns(roles, bins), *columns])
@@ -206,6 +210,7 @@ def _features(
     roles: Mapping[str, str],
     wanted: list[str] | None,
     levels: Mapping[str, Sequence[str]] | None,
+    weighed: Iterable[str],
     warnings: list[str],
 ) -> tuple[list[str], dict[str, list[str]]]:
     """Names of the features, categories spelled out as `column=level`, and the levels of each."""
@@ -219,7 +224,7 @@ def _features(
         if kind in ("whole", "number", "flag") or name not in free:
             chosen.append(name)
         elif kind == "text":
-            chosen += _spelled(source, name, known, warnings, wanted is not None)
+            chosen += _spelled(source, name, known, weighed, warnings, wanted is not None)
         elif wanted is not None:
             raise ValueError(
                 f"features must be columns of numbers or of texts; {name!r} holds "
@@ -250,9 +255,18 @@ def _known_feature(
 
 
 def _spelled(
-    source: Engine, name: str, known: dict[str, list[str]], warnings: list[str], asked: bool
+    source: Engine,
+    name: str,
+    known: dict[str, list[str]],
+    weighed: Iterable[str],
+    warnings: list[str],
+    asked: bool,
 ) -> list[str]:
-    """The levels of a category, all but the most frequent."""
+    """The levels of a category, all but the most frequent.
+
+    A level of a few rows says something about them, and its name is in every report: unless a model
+    weighs it, it counts as the most frequent one.
+    """
     if name not in known:
         source.show([Column("level", "text", name)])
         found = source.query(
@@ -276,8 +290,18 @@ def _spelled(
                 )
             warnings.append(f"{told} and was left out.")
             return []
-        known[name] = [values[0], *sorted(values[1:])]
-        if len(values) == 1:
+        rare = [
+            level
+            for level, n in zip(values[1:], found["n"][1:], strict=True)
+            if n < LEAST_ROWS and f"{name}={level}" not in weighed
+        ]
+        known[name] = [values[0], *sorted(set(values[1:]) - set(rare))]
+        if rare:
+            warnings.append(
+                f"{len(rare)} of {len(values)} values of {name!r} occur in fewer than {LEAST_ROWS} "
+                "rows and count as the most frequent one."
+            )
+        elif len(values) == 1:
             warnings.append(f"{name!r} has one value only and was left out.")
     return [f"{name}={level}" for level in known[name][1:]]
 

@@ -14,10 +14,7 @@ import numpy as np
 
 from performative import _checks
 from performative.attribution.engines import ROWS
-from performative.attribution.log import INTERCEPT, Log, listed
-
-LEAST_ROWS = 30
-"""Survey with fewer rows are left out."""
+from performative.attribution.log import INTERCEPT, LEAST_ROWS, Log, listed
 
 MOST_CELLS = 20_000
 FINITE = "1.7976931348623157e308"
