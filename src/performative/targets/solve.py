@@ -85,9 +85,9 @@ def solve(
         return ((place.size > GOOD_ENOUGH) | (memory.scale == 0.0)) & (tries < TRIES)
 
     def attempt(state: Any) -> Any:
-        place, memory = _newton(field, derivative, domain, state[0], state[1])
+        place, memory, square = _newton(field, derivative, domain, state[0], state[1])
         tries = jnp.where(place.size > STUCK, state[2] + 1, TRIES)
-        return _linearised(field, derivative, domain, place, memory), memory, tries
+        return _linearised(field, square, domain, place, memory), memory, tries
 
     place, memory, _ = jax.lax.while_loop(unsolved, attempt, (place, memory, jnp.asarray(0)))
     point = domain.projection(place.theta - memory.scale * place.slope)
@@ -135,16 +135,19 @@ def _better(ahead: Place, place: Place) -> Place:
 
 def _newton(
     field: Field, derivative: Field, domain: Domain, first: Place, memory: Memory
-) -> tuple[Place, Memory]:
-    """Newton's method on θ − Π(θ − sF(θ)), with a shorter and a plain step to fall back on."""
+) -> tuple[Place, Memory, Array]:
+    """Newton's method on θ − Π(θ − sF(θ)), with a shorter and a plain step to fall back on.
+
+    Also the derivative of F where it ended, which is dear to compile a second time.
+    """
     identity = jnp.eye(first.theta.shape[0])
 
     def proceed(state: Any) -> Array:
-        place, _, stuck, count = state
+        place, _, stuck, count, _ = state
         return (place.size > FINE) & (stuck < 2) & (count < 60)
 
     def step(state: Any) -> Any:
-        place, _, stuck, count = state
+        place, _, stuck, count, _ = state
         square = derivative(place.theta)
         scale = 1.0 / jnp.maximum(jnp.linalg.norm(square), 1e-12)
         scale = jnp.where(jnp.isfinite(scale), scale, 1.0)
@@ -163,24 +166,22 @@ def _newton(
         candidates = jax.vmap(after)(moves)
         best = jax.tree.map(lambda leaf: leaf[jnp.argmin(candidates.gap)], candidates)
         stuck = jnp.where(best.gap < 0.9 * place.gap, 0, stuck + 1)
-        return _better(best, place), Memory(inverse, scale), stuck, count + 1
+        return _better(best, place), Memory(inverse, scale), stuck, count + 1, square
 
     # An infinite gap is never good enough: Newton's method then takes at least one step.
     first = first._replace(gap=jnp.asarray(jnp.inf))
-    place, memory, _, _ = jax.lax.while_loop(proceed, step, (first, memory, 0, 0))
-    return place, memory
+    begun = (first, memory, 0, 0, jnp.zeros_like(memory.inverse))
+    place, memory, _, _, square = jax.lax.while_loop(proceed, step, begun)
+    return place, memory, square
 
 
-def _linearised(
-    field: Field, derivative: Field, domain: Domain, place: Place, memory: Memory
-) -> Place:
+def _linearised(field: Field, square: Array, domain: Domain, place: Place, memory: Memory) -> Place:
     """The problem made linear where Newton's method got stuck, as it can between faces of the domain.
 
     Solved by splitting (Douglas and Rachford): projections and a resolvent in turn converge wherever
     F is monotone, whatever the domain. Where the steps do not shrink, it is not, and they end.
     """
     identity = jnp.eye(place.theta.shape[0])
-    square = derivative(place.theta)
     constant = place.slope - square @ place.theta
     # Fastest at one over the geometric mean of the extreme eigenvalues.
     length = jnp.linalg.norm(_linear.inverse(square)) / jnp.linalg.norm(square)
