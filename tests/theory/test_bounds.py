@@ -276,6 +276,14 @@ def test_a_bound_that_does_not_apply_is_infinite_and_says_why():
     with pytest.warns(UserWarning, match="must be below 1; it is 1.35"):
         bound = pp.theory.bound(world, pp.learners.rrm())
     assert not bound.attrs["feasible"] and "γ" in bound.attrs["why"]
+    for learner in (greedy_sgd(step=0.1), greedy_sgd(), lazy_sgd()):
+        with pytest.warns(UserWarning, match=r"γ = .* must be below 1; it is 1.35"):
+            pp.theory.bound(world, learner)
+    everywhere = pp.World(
+        response=world.response, loss=world.loss, domain=pp.domains.everywhere(), rounds=2
+    )
+    with pytest.warns(UserWarning, match=r"apply: L \(slope of PR_t\) is not bounded"):
+        pp.theory.bound(everywhere, rgd(step=0.1), kind="recursion")
     assert np.isfinite(bound.values[:2]).all() and np.isinf(bound.values[2:]).all()
     regret = pp.simulate(world, pp.learners.rrm()).regret("stable").values[0]
     recursion = pp.theory.bound(world, pp.learners.rrm(), kind="recursion")

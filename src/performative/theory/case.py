@@ -20,6 +20,7 @@ from performative.learners.rgd import RGD
 from performative.simulation.engine import check_starts, problem_of
 from performative.targets.optimal import optimal_points
 from performative.targets.stable import stable_points
+from performative.theory.conditions import SYMBOLS
 from performative.world.constants import Constant, Constants, least_trusted
 from performative.world.world import World
 
@@ -64,7 +65,8 @@ class Case:
         """A constant that is needed, by the name it has in `Constants`."""
         found = getattr(self.problem.constants, name)
         if np.isnan(found.value) or found.value == np.inf:
-            raise Infeasible(f"the {name.replace('_', ' ')} is {found.why}")
+            symbol, words = SYMBOLS.get(name, ("ε β_z", "response of the gradient"))
+            raise Infeasible(f"{symbol} ({words}) is {found.why}")
         self.used[name] = found
         return float(found.value)
 

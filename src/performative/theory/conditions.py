@@ -37,7 +37,7 @@ SYMBOLS = {
     "lipschitz_judged": ("L_θ", "slope in the model judged"),
     "lipschitz_data": ("L_z", "slope in the data"),
     "noise": ("σ²", "variance of one gradient"),
-    "noise_growth": ("C_V", "its growth off the minimum"),
+    "noise_growth": ("C_V", "growth off the minimum"),
     "loss_scale": ("F", "root mean square loss"),
     "risk_convexity": ("μ′", "strong convexity of PR_t"),
     "risk_smoothness": ("β_PR", "smoothness of PR_t"),

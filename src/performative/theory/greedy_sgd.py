@@ -39,7 +39,10 @@ def paper(case: Case) -> np.ndarray:
 def own_schedule(case: Case, theorem_schedule: Callable[[Any], Decreasing]) -> Decreasing:
     """A, B and t0; a condition that fails is why the proposition does not apply."""
     case.constant("noise_growth")
-    case.notes["contraction"] = float(case.largest_coupling[-1] / case.convexity)
+    contraction = float(case.largest_coupling[-1] / case.convexity)
+    case.notes["contraction"] = contraction
+    if contraction >= 1:
+        raise Infeasible(f"γ = (1−α_min) ε β_z / μ must be below 1; it is {contraction:.4g}")
     try:
         schedule = theorem_schedule(case.problem)
     except ValueError as error:

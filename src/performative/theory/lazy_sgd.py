@@ -100,9 +100,6 @@ def _setting(case: Case) -> Setting:
         raise Infeasible(
             "the proposition is for its own steps, 4/(A(j + t0)); kind='recursion' takes any"
         )
-    contraction = float(case.largest_coupling[-1] / case.convexity)
-    if contraction >= 1:
-        raise Infeasible(f"γ = (1−α_min) ε β_z / μ must be below 1; it is {contraction:.4g}")
     if learner.growth == 0:
         raise Infeasible(
             "r must be above 0; it is 0: with as many rows in every round, noise stays"
@@ -116,7 +113,7 @@ def _setting(case: Case) -> Setting:
         growth=float(learner.growth),
         convexity=case.convexity,
         noise=case.constant("noise"),
-        contraction=contraction,
+        contraction=case.notes["contraction"],
         t0=schedule.t0,
     )
 
