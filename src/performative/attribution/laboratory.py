@@ -175,6 +175,15 @@ def optimal_point(report: Report) -> xr.DataArray:
     )
 
 
+def _half_newton(report: Report) -> float:
+    found = report.retraining
+    if found is None:
+        raise NotIdentified(
+            "try_learners needs learners=: the log has no Hessian to take a step by."
+        )
+    return 0.5 / float(np.linalg.eigvalsh(found.hessian)[-1])
+
+
 def try_learners(
     report: Report,
     learners: dict[str, Any] | None = None,
@@ -186,8 +195,9 @@ def try_learners(
 
     Args:
         report: of the log.
-        learners: by name, from `pp.learners`; repeated risk minimisation and repeated gradient
-            descent unless given.
+        learners: by name, from `pp.learners`; repeated risk minimisation, and repeated gradient
+            descent by half a Newton step (which, unlike the theorem's, there is for any response),
+            unless given.
         draws: worlds drawn from the log's uncertainty, besides the estimated one.
         radius: see `world`.
 
@@ -201,7 +211,7 @@ def try_learners(
 
     draws = _checks.integer("draws", draws, low=0)
     if learners is None:
-        learners = {"RRM": pp.learners.rrm(), "RGD": pp.learners.rgd()}
+        learners = {"RRM": pp.learners.rrm(), "RGD": pp.learners.rgd(_half_newton(report))}
     fits = [fitted(report, seed=seed) for seed in (None, *range(draws))]
     parameters = report._both[1]
     first = report.cells.theta[0][parameters]
