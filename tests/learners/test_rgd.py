@@ -82,6 +82,9 @@ def test_a_number_an_array_and_functions_of_the_round_are_the_same_steps():
         steps = pp.learners.rgd(step=form).prepare(problem(world)).step
         np.testing.assert_allclose(steps, wanted, rtol=1e-15)
     assert over_rounds("step", 0.1, 3).tolist() == [0.1, 0.1, 0.1]
+    table = np.array([0.3, 0.2, 0.1])
+    assert over_rounds("step", lambda t: table[t - 1], 3).tolist() == [0.3, 0.2, 0.1]
+    assert over_rounds("step", lambda t: 1 / (1 + t**8), 400)[-1] == pytest.approx(1 / 400**8)
     assert over_rounds("step", lambda t: 0.1, 3).tolist() == [0.1, 0.1, 0.1]
 
 

@@ -49,14 +49,14 @@ def _nonnegative(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def _called(step: Any, fixed: tuple[int, ...], count: int) -> Any:
-    indices = np.arange(1, count + 1)
+    indices = np.arange(1.0, count + 1)  # whole numbers of 64 bits would overflow in t**8
     try:
         values = np.asarray(step(*fixed, indices), dtype=float)
         if values.shape == (count,):
             return values
-    except (TypeError, ValueError):
-        pass  # made for one index at a time: a comparison, the math module, a negative power
-    return [step(*fixed, int(index)) for index in indices]
+    except (TypeError, ValueError, IndexError):
+        pass  # made for one index at a time: a comparison, the math module, a table
+    return [step(*fixed, index) for index in range(1, count + 1)]
 
 
 def known(problem: Problem, constant: str) -> float:
