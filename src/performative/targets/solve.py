@@ -77,6 +77,7 @@ def solve(
     field: Field, derivative: Field, domain: Domain, start: Array, memory: Memory
 ) -> Solution:
     """The root of the fixed-point equation near `start`; pure, to be traced."""
+    field, derivative = jax.jit(field), jax.jit(derivative)  # traced once, used in many places
     first = _place(domain, start, field(start), memory.scale)
     place, memory = _with_kept_inverse(field, domain, first, memory)
 
