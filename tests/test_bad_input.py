@@ -402,6 +402,11 @@ TABLE = {
         r"\bperiod\b.*\bprobability\b|\bprobability\b.*\bperiod\b",
     ),
     # mixing
+    "a checkpoint of an expectation": Bad(
+        lambda: pp.simulate(good(), pp.learners.rrm(rows=2), expected=True, checkpoint="run.ck"),
+        r"\bcheckpoint must be None",
+        "run.ck",
+    ),
     "an alpha above one": Bad(lambda: pp.mixing.constant(1.2), r"\balpha\b", "1.2"),
     "an alpha a little above one": Bad(
         lambda: pp.mixing.constant(1.0000001), r"\balpha\b", "got 1.0000001"

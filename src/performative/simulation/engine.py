@@ -473,6 +473,11 @@ def simulate(
     starts = check_starts(world, start, runs)
     if expected and runs != 1:
         raise ValueError(f"runs must be 1 with expected=True, which is about all runs; got {runs}.")
+    if expected and checkpoint is not None:
+        raise ValueError(
+            "checkpoint must be None with expected=True, which keeps nothing on the way; "
+            f"got {_checks.shown(str(checkpoint))}."
+        )
     if expected:
         return _expected(world, learner, starts, seed, targets, record, progress)
     return _simulate(world, learner, starts, seed, targets, record, checkpoint, progress)
