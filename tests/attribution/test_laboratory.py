@@ -56,13 +56,9 @@ def test_learners_are_tried_in_the_logs_own_world(log):
     assert (found["next_low"] <= found["next_high"]).all()
 
 
-@pytest.mark.filterwarnings("ignore:The stable points")
-def test_learners_can_be_tried_where_the_theorem_has_no_step():
-    wild = simulate_log("pair", kappa=1.2, alpha=0.0, dim=2, rounds=4, rows=4000, seed=1)
-    found = Report(wild.summary).try_learners(draws=0)
-    assert list(found["learner"].values) == ["RRM", "RGD"]
-    now, (leap, step) = np.array(found.attrs["deployed"]), found["next"].values[:, 0]
-    np.testing.assert_allclose(step - now, 0.5 * (leap - now), atol=1e-9)
+def test_gradient_descent_takes_half_a_newton_step_which_needs_no_theorem():
+    wild = simulate_log("pair", kappa=1.2, alpha=0.0, rounds=8, rows=4000)
+    assert laboratory._half_newton(Report(wild.summary)) == pytest.approx(0.5)
 
 
 def test_missing_directions_are_named():
