@@ -126,25 +126,32 @@ def _wrong_cause(word: str, share: float) -> bool:
 
 def table(logs: int = 300) -> list[tuple[str, Calibration]]:
     """The settings of the documentation's table."""
+    asked = [
+        (design, kappa, *size)
+        for design in ("pair", "canary", "holdout")
+        for kappa in (0.0, 0.3, 0.8, 1.2)
+        for size in ((8, 1000), (24, 10_000))
+    ]
+    asked += [("dither", kappa, 24, 10_000) for kappa in (0.0, 0.8)]
+    asked += [("single", kappa, 24, 10_000) for kappa in (0.0, 0.8)]
     found = []
-    for design in ("pair", "canary", "holdout"):
-        for kappa in (0.0, 0.3, 0.8, 1.2):
-            for rounds, rows in ((8, 1000), (24, 10_000)):
-                name = f"{design}, κ = {0.7 * kappa:.2f}, {rounds} rounds of {rows:,} rows"
-                setting = {"kappa": kappa, "rounds": rounds, "rows": rows}
-                found.append((name, calibrate(design, logs=logs, **setting)))
+    for design, kappa, rounds, rows in asked:
+        name = f"{design}, κ = {0.7 * kappa:.2f}, {rounds} × {rows:,}"
+        setting = {"kappa": kappa, "rounds": rounds, "rows": rows}
+        found.append((name, calibrate(design, logs=logs, **setting)))
     return found
 
 
 def main(logs: int = 300) -> None:
-    """Print the table."""
-    print(
-        "setting | κ covers | model part covers | share covers | rejects | wrong cause | cannot tell"
-    )
+    """Print the table, as Markdown."""
+    heads = ["log", "κ covers", "model's part covers", "share covers", "responds: p < .05"]
+    heads += [f"{name}: wrong / untold" for name in ("cause", "loop")]
+    print("|", " | ".join(heads), "|\n|", " | ".join(["---"] * len(heads)), "|")
     for name, one in table(logs):
         figures = (one.coverage, one.model_coverage, one.share_coverage, one.rejects)
-        told = " | ".join(f"{value:.3f}" for value in figures)
-        print(f"{name} | {told} | {one.wrong['cause']:.3f} | {one.untold['cause']:.3f}")
+        told = ["–" if np.isnan(value) else f"{value:.2f}" for value in figures]
+        told += [f"{one.wrong[word]:.2f} / {one.untold[word]:.2f}" for word in ("cause", "loop")]
+        print("|", " | ".join([name, *told]), "|", flush=True)
 
 
 if __name__ == "__main__":
