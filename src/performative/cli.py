@@ -159,6 +159,7 @@ def reproduce(
         _keep_programs()
         _prepare(out)
         with _mistakes():
+            from performative._parallel import cores
             from performative.paper import reproduce as paper
 
             done = paper.run(
@@ -175,6 +176,7 @@ def reproduce(
                 fresh=fresh,
                 progress=False if quiet else None,
                 say=None if quiet else typer.echo,
+                processes=cores(),
             )
         if not quiet:
             typer.echo(str(done))
@@ -449,7 +451,8 @@ def _plainly(folder: Path | None, left: str = "nothing was written") -> Iterator
             warnings.showwarning = show
             yield
     except KeyboardInterrupt:
-        _fail(f"interrupted; {left}.", INTERRUPTED)
+        typer.echo(f"performative: interrupted; {left}.", err=True)
+        os._exit(INTERRUPTED)  # threads that compute would be waited for
     except OSError as error:
         status = MISTAKE if isinstance(error, (PermissionError, NotADirectoryError)) else TROUBLE
         where = "" if folder is None else f"cannot write to {folder}: "

@@ -277,7 +277,12 @@ def keep_picture(figure: Figure, folder: Path, name: str, dpi: int = 300) -> lis
         "png": lambda path: figure.savefig(path, dpi=dpi, format="png"),
         "pdf": lambda path: figure.savefig(path, format="pdf", metadata={"CreationDate": None}),
     }
-    return [_whole(folder / f"{name}.{ending}", write) for ending, write in writers.items()]
+    layout, files = figure.get_layout_engine(), []
+    for ending, write in writers.items():
+        files.append(_whole(folder / f"{name}.{ending}", write))
+        figure.set_layout_engine("none")  # everything has its place now
+    figure.set_layout_engine(layout)
+    return files
 
 
 def _whole(path: Path, write: Callable[[Path], Any]) -> Path:

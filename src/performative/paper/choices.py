@@ -82,7 +82,7 @@ def _all(settings: Settings) -> Iterator[Choice]:
         rule = {"greedy SGD": learners.greedy_sgd(step=step)}
         here = _played(settings, "C_V in the step of greedy SGD", {name: world}, rule, few)
         yield from (choice._replace(default=i == 0) for choice in here)
-    short = _world(settings, settings.sizes.lazy)
+    short = _world(settings, settings.sizes.lazy // 2)  # a quarter of the rows
     for i, n0 in enumerate((1, 10)):
         rule = {"lazy SGD": learners.lazy_sgd(n0=n0)}
         here = _played(settings, "n0 of lazy SGD", {f"{n0}": short}, rule, few)

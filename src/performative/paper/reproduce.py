@@ -1,6 +1,6 @@
 """Everything the paper shows, into one folder: data, figures, claims and a report.
 
-Parts are measured one after the other, and each is a file as soon as it is finished, so that an
+Parts are measured side by side, and each is a file as soon as it is finished, so that an
 interrupted reproduction goes on where it stopped. Claims are judged anew from the files, always.
 """
 
@@ -8,10 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import os
 import platform
+import signal
+import sys
+import threading
 import time
+import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +65,10 @@ class Job(NamedTuple):
     recipe_rounds: int
     worlds: int
 
+    def table(self, part: str) -> Path:
+        """Where the data of a part are kept."""
+        return self.out / "data" / f"{part}.nc"
+
 
 class Made(NamedTuple):
     """What was made, and how long each part took (0 for what was there already)."""
@@ -89,9 +100,9 @@ class Made(NamedTuple):
 
 
 PARTS: dict[str, Part] = {
-    "credit": Part(lambda job: experiments.credit(job.settings), "four learners, credit world", 12),
+    "credit": Part(lambda job: experiments.credit(job.settings), "four learners, credit world", 11),
     "credit-bounds": Part(
-        lambda job: experiments.bounds(job.settings, "credit"), "Theorems 3.2 and 4.1, credit", 4
+        lambda job: experiments.bounds(job.settings, "credit"), "Theorems 3.2 and 4.1, credit", 5
     ),
     "quadratic-d10": Part(
         lambda job: experiments.quadratic(job.settings, 10), "four learners, quadratic, d = 10", 8
@@ -108,9 +119,9 @@ PARTS: dict[str, Part] = {
         lambda job: experiments.trajectories(job.settings), "four learners in two dimensions", 3
     ),
     "optimality": Part(
-        lambda job: optimality.measure(job.settings), "ZGD2 and ZGD against the optimal points", 8
+        lambda job: optimality.measure(job.settings), "ZGD2 and ZGD against the optimal points", 25
     ),
-    "choices": Part(lambda job: choices.measure(job.settings), "what the paper leaves open", 4),
+    "choices": Part(lambda job: choices.measure(job.settings), "what the paper leaves open", 18),
     "recipes": Part(
         lambda job: recipe.compare(job.settings, job.recipe_rounds),
         "the paper's Monte Carlo recipe beside the exact numbers",
@@ -213,6 +224,7 @@ def run(
     fresh: bool = False,
     progress: bool | None = None,
     say: Callable[[str], None] | None = None,
+    processes: int = 1,
 ) -> Made:
     """Reproduce the paper into the folder `out`.
 
@@ -230,6 +242,8 @@ def run(
         fresh: measure everything again, whatever is there.
         progress: whether to show a bar; None where somebody can see it.
         say: what to do with a line of progress.
+        processes: how many work side by side; a script that asks for several must guard its main part
+            with `if __name__ == "__main__"`.
     """
     _checks.choice("recipe", recipe, RECIPES)
     _checks.choice("constants", constants, CONSTANTS)
@@ -246,14 +260,88 @@ def run(
     worlds = _checks.integer("worlds", worlds, low=1)
     job = Job(settings, names, Path(out), min(rounds, 50) if quick else rounds, worlds)
     everything = figures is None
-    return _Workshop(job, everything, fresh, progress, say or (lambda text: None)).make()
+    processes = _checks.integer("processes", processes, low=1)
+    say = say or (lambda text: None)
+    return _Workshop(job, everything, fresh, progress, say, processes).make()
+
+
+# What may happen in another process: a file is made, and how long that took goes back.
+
+
+def _measure(job: Job, name: str) -> float:
+    begun = time.monotonic()
+    plots.keep_data(PARTS[name].measure(job), job.table(name))
+    return time.monotonic() - begun
+
+
+def _draw(job: Job, name: str) -> float:
+    begun, drawing = time.monotonic(), FIGURES[name]
+    table = xr.load_dataset(job.table(drawing.part), engine="h5netcdf")
+    plots.keep_picture(drawing.draw(table), job.out, name, dpi=200)
+    return time.monotonic() - begun
+
+
+def _judge_anew(job: Job, k: int) -> dict[str, Any]:
+    """The verdicts in the world numbered k, drawn anew."""
+    settings = job.settings._replace(seed=job.settings.seed + 1 + k, random_start=True)
+    job = job._replace(settings=settings)
+    found = judge(Measured(**{field: PARTS[p].measure(job) for field, p in _JUDGED.items()}))
+    return {claim.id: claim.holds for claim in found}
+
+
+class _Here(Executor):
+    """Does at once, in this process, what it is given."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+@contextmanager
+def _hands(processes: int) -> Iterator[Executor]:
+    """Processes that work side by side: compiling, most of the work, keeps a single core busy."""
+    if processes == 1:
+        yield _Here()
+        return
+    spawned = multiprocessing.get_context("spawn")  # JAX has threads, which a fork loses
+    pool = ProcessPoolExecutor(processes, spawned, _begin)
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
+
+
+def _begin() -> None:
+    """A process leaves Ctrl-C to the one that began it, and ends with that one however it ends."""
+
+    def watch() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=watch, daemon=True).start()
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
 
 
 class _Workshop:
     """The folder of one reproduction, and what is in it already."""
 
-    def __init__(self, job: Job, everything: bool, fresh: bool, shown: bool | None, say: Any):
+    def __init__(
+        self,
+        job: Job,
+        everything: bool,
+        fresh: bool,
+        shown: bool | None,
+        say: Callable[[str], None],
+        processes: int,
+    ):
         self.job, self.everything, self.shown, self.say = job, everything, shown, say
+        self.processes, self.tables = processes, {}
         (job.out / "data").mkdir(parents=True, exist_ok=True)
         self.ledger = _Ledger(job.out / "data" / "made.json", fresh)
         self.code = _code_fingerprint()
@@ -269,54 +357,74 @@ class _Workshop:
         repeats = job.worlds if job.worlds > 1 else 0
         each = sum(PARTS[p].seconds for p in _JUDGED.values())
         work = sum(PARTS[p].seconds for p in parts) + len(job.figures) + repeats * each
-        tables: dict[str, xr.Dataset] = {}
-        files: list[Path] = []
         with progress_bar("reproducing", int(work), self.shown, patience=0.0) as advance:
             advance(0)  # the first part alone takes a while
-            for name in parts:
-                tables[name] = self._measured(name)
-                advance(int(PARTS[name].seconds))
-            with self._timed("figures"):
-                for name in job.figures:
-                    files += self._drawn(name, tables)
-                    advance(1)
-            verdicts = self._repeated(repeats, lambda: advance(int(each)))
+            with _hands(self.processes) as pool:
+                self._carry_out(pool, parts, advance)
+                verdicts = self._repeated(pool, repeats, lambda: advance(int(each)))
+        tables = {name: self.tables[name] for name in parts}
         claims = judge(_measured(tables))
+        files = [file for name in job.figures for file in self._pictures(name)]
         with self._timed("report"):
             files += self._reported(tables, claims, verdicts, time.monotonic() - begun)
         return Made(claims, files, self.seconds, self.kept, time.monotonic() - begun)
 
-    def _measured(self, name: str) -> xr.Dataset:
-        """A part, from its file if that was made by the same code and settings."""
-        path = self.job.out / "data" / f"{name}.nc"
-        identity = self._identity(name)
-        if path.exists() and self.ledger.has(name, identity):
-            try:
-                table = xr.load_dataset(path, engine="h5netcdf")
-            except (OSError, ValueError):
-                pass  # not whole: it is made again
-            else:
-                self.kept.add(name)
-                self.seconds[name] = self.ledger.seconds(name)
-                self.say(f"{name}: kept")
-                return table
-        with self._timed(name):
-            table = PARTS[name].measure(self.job)
-            plots.keep_data(table, path)
-        self.ledger.add(name, identity, self.seconds[name])
-        self.say(f"{name}: {self.seconds[name]:.1f} s")
-        return table
+    def _carry_out(self, pool: Executor, parts: list[str], advance: Callable[[int], None]) -> None:
+        """Measure parts, the longest first, and draw the figures of each as soon as it is there."""
+        job = self.job
+        self.seconds = dict.fromkeys(parts, 0.0) | {"figures": 0.0}
+        todo = deque(sorted(parts, key=lambda name: -PARTS[name].seconds))
+        running: dict[Future[float], str] = {}
+        while todo or running:
+            while todo and len(running) < self.processes:
+                name = todo.popleft()
+                if name.startswith("figure "):
+                    running[pool.submit(_draw, job, name.removeprefix("figure "))] = name
+                elif self._is_there(name):
+                    self.say(f"{name}: kept")
+                    self._then_draw(name, todo, advance)
+                else:
+                    running[pool.submit(_measure, job, name)] = name
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                name, seconds = running.pop(done), done.result()
+                if name.startswith("figure "):
+                    self.seconds["figures"] += seconds
+                    figure = name.removeprefix("figure ")
+                    self.ledger.add(name, self._identity(FIGURES[figure].part), 0.0)
+                    advance(1)
+                else:
+                    self.seconds[name] = seconds
+                    self.tables[name] = xr.load_dataset(job.table(name), engine="h5netcdf")
+                    self.ledger.add(name, self._identity(name), seconds)
+                    self.say(f"{name}: {seconds:.1f} s")
+                    self._then_draw(name, todo, advance)
 
-    def _drawn(self, name: str, tables: dict[str, xr.Dataset]) -> list[Path]:
-        drawing = FIGURES[name]
-        files = [self.job.out / f"{name}.{ending}" for ending in ("png", "pdf")]
-        identity = self._identity(drawing.part)
-        if all(file.exists() for file in files) and self.ledger.has(f"figure {name}", identity):
-            return files
-        picture = drawing.draw(tables[drawing.part])
-        files = plots.keep_picture(picture, self.job.out, name, dpi=200)
-        self.ledger.add(f"figure {name}", identity, 0.0)
-        return files
+    def _then_draw(self, part: str, todo: deque[str], advance: Callable[[int], None]) -> None:
+        """The part is there; what is to be drawn from it comes next."""
+        advance(int(PARTS[part].seconds))
+        for name in self.job.figures:
+            if FIGURES[name].part == part:
+                there = all(file.exists() for file in self._pictures(name))
+                if there and self.ledger.has(f"figure {name}", self._identity(part)):
+                    advance(1)
+                else:
+                    todo.appendleft(f"figure {name}")
+
+    def _is_there(self, name: str) -> bool:
+        """Whether the file of a part was made by the same code and settings, and is whole."""
+        path = self.job.table(name)
+        if not path.exists() or not self.ledger.has(name, self._identity(name)):
+            return False
+        try:
+            self.tables[name] = xr.load_dataset(path, engine="h5netcdf")
+        except (OSError, ValueError):
+            return False  # it is made again
+        self.kept.add(name)
+        self.seconds[name] = self.ledger.seconds(name)
+        return True
+
+    def _pictures(self, name: str) -> list[Path]:
+        return [self.job.out / f"{name}.{ending}" for ending in ("png", "pdf")]
 
     def _identity(self, part: str) -> str:
         job = self.job
@@ -326,8 +434,10 @@ class _Workshop:
         text = repr((part, settings, rounds, self.code))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def _repeated(self, count: int, advance: Callable[[], None]) -> list[dict[str, Any]]:
-        """The verdicts on every claim in worlds drawn anew, one file for all, world by world."""
+    def _repeated(
+        self, pool: Executor, count: int, advance: Callable[[], None]
+    ) -> list[dict[str, Any]]:
+        """The verdicts on every claim in worlds drawn anew, one file for all."""
         if not count:
             return []
         path = self.job.out / "data" / "worlds.json"
@@ -336,24 +446,22 @@ class _Workshop:
         if path.exists() and self.ledger.has("worlds", identity):
             verdicts = json.loads(path.read_text(encoding="utf-8"))
         with self._timed("worlds"):
-            for k in range(len(verdicts), count):
-                again = self.job.settings._replace(
-                    seed=self.job.settings.seed + 1 + k, random_start=True
-                )
-                job = self.job._replace(settings=again)
-                found = judge(Measured(**{f: PARTS[p].measure(job) for f, p in _JUDGED.items()}))
-                verdicts.append({claim.id: claim.holds for claim in found})
+            while len(verdicts) < count:
+                coming = range(len(verdicts), min(len(verdicts) + self.processes, count))
+                found = [pool.submit(_judge_anew, self.job, k) for k in coming]
+                verdicts += [one.result() for one in found]
                 page.write(json.dumps(verdicts), path)
                 self.ledger.add("worlds", identity, 0.0)
-                self.say(f"world {k + 1} of {count}")
-                advance()
+                for k in coming:
+                    self.say(f"world {k + 1} of {count}")
+                    advance()
         return verdicts[:count]
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
         begun = time.monotonic()
         yield
-        self.seconds[name] = time.monotonic() - begun
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - begun
 
     def _reported(
         self,

@@ -72,7 +72,7 @@ class Finder:
 
     def __init__(self, world: World, kind: Kind, remember: bool = False):
         self.world, self.kind = world, kind
-        self._known: dict[tuple[int, int], Found] | None = {} if remember else None
+        self._known: dict[int, Found] | None = {} if remember else None  # whole pieces
         modulus, trust = kind.modulus(world)
         self.modulus = modulus if trust == "rigorous" else np.full(world.rounds, -np.inf)
         linear = closed_form.Linear.of(world, kind.derivative)
@@ -82,6 +82,7 @@ class Finder:
         self.linear = linear if self.certain else None
         # A block is filled up where few rounds are asked for: models that are long come in few.
         self.block = int(np.clip(BLOCK_NUMBERS // world.parameters**2, 4, max(world.lanes, 4)))
+        self.piece = self.block if self.linear is None else closed_form.BLOCK
         self._lock, self._prepared = threading.Lock(), False
 
     def _prepare(self) -> None:
@@ -122,14 +123,20 @@ class Finder:
 
     def find(self, first: int, last: int) -> Found:
         """The targets of rounds `first` … `last`."""
-        if self._known is not None and (first, last) in self._known:
-            return self._known[first, last]
-        rounds = np.arange(first, last + 1)
-        linear = self.linear
-        found = self._by_newton(rounds) if linear is None else self._in_closed_form(linear, rounds)
-        if self._known is not None:
-            self._known[first, last] = found
-        return found
+        if self._known is None:
+            return self._find(first, last)
+        pieces = range((first - 1) // self.piece, (last - 1) // self.piece + 1)
+        for k in pieces:
+            if k not in self._known:
+                end = min((k + 1) * self.piece, self.world.rounds)
+                self._known[k] = self._find(k * self.piece + 1, end)
+        begin = pieces[0] * self.piece + 1
+        whole = Found.join([self._known[k] for k in pieces])
+        return Found(*(column[first - begin : last + 1 - begin] for column in whole))
+
+    def _find(self, first: int, last: int) -> Found:
+        rounds, linear = np.arange(first, last + 1), self.linear
+        return self._by_newton(rounds) if linear is None else self._in_closed_form(linear, rounds)
 
     def _in_closed_form(self, linear: closed_form.Linear, rounds: np.ndarray) -> Found:
         points, defect = closed_form.find(self.world, linear, self.kind.field, rounds)
@@ -360,7 +367,7 @@ def find_all(world: World, kind: Kind, progress_shown: bool | None = None) -> xr
 @double
 def _find_all(world: World, kind: Kind, progress_shown: bool | None) -> Found:
     finder = Finder(world, kind)
-    size = finder.block if finder.linear is None else closed_form.BLOCK
+    size = finder.piece
     edges = [(i + 1, min(i + size, world.rounds)) for i in range(0, world.rounds, size)]
     parts: list[Found] = []
     with progress(f"{kind.name} points", world.rounds, progress_shown) as advance:
