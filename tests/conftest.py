@@ -13,6 +13,8 @@ CACHE = Path(__file__).parent.parent / ".cache" / "jax"
 # the tests does not import JAX.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+# Programs are small here, and made more often than they run.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 # The first example of a test may compile for seconds.

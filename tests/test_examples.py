@@ -65,6 +65,7 @@ def test_phases(tmp_path):
     assert abs(costs["still, b = 0, ε = 1.5"][-1]) < 1e-12
 
 
+@pytest.mark.slow
 def test_bounds(tmp_path):
     lines = run("plot_bounds", tmp_path, rounds=10).splitlines()[1:]
     assert len(lines) == 8
@@ -77,6 +78,7 @@ def test_by_hand(tmp_path):
     assert "Run of by hand: 1 run(s) of 10 rounds" in run("plot_by_hand", tmp_path, rounds=10)
 
 
+@pytest.mark.slow
 def test_your_own_world(tmp_path):
     printed = run("plot_your_own_world", tmp_path, rounds=4).splitlines()
     stable, optimal = (float(line.split()[-1]) for line in printed[-2:])

@@ -23,6 +23,7 @@ def made(tmp_path_factory):
     return out, reproduce.run(out, quick=True, runs=3, progress=False)
 
 
+@pytest.mark.slow
 def test_every_figure_is_there_as_png_and_pdf(made):
     out, _ = made
     names = [name for name in reproduce.FIGURES if name not in reproduce.OPTIONAL]
@@ -33,6 +34,7 @@ def test_every_figure_is_there_as_png_and_pdf(made):
         assert (out / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.slow
 def test_claims_are_objects_of_five_fields(made):
     out, done = made
     rows = json.loads((out / "claims.json").read_text())
@@ -46,6 +48,7 @@ def test_claims_are_objects_of_five_fields(made):
     assert len(done.claims) == len(rows)
 
 
+@pytest.mark.slow
 def test_the_report_needs_nothing_but_itself(made):
     out, _ = made
     page = (out / "report.html").read_text()
@@ -60,6 +63,7 @@ def test_the_report_needs_nothing_but_itself(made):
     assert len(changes) == 11
 
 
+@pytest.mark.slow
 def test_a_second_call_measures_nothing_again(made):
     out, done = made
     before = {path: path.stat().st_mtime_ns for path in (out / "data").glob("*.nc")}
@@ -74,6 +78,7 @@ def test_a_second_call_measures_nothing_again(made):
     assert other.kept == {"trajectories"}
 
 
+@pytest.mark.slow
 def test_other_settings_are_measured_anew(made, tmp_path):
     out, _ = made
     chosen = reproduce.run(
