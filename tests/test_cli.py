@@ -211,13 +211,14 @@ def test_help_loads_nothing_heavy():
 def test_ctrl_c_ends_with_a_short_word(tmp_path):
     text = TEXT.replace("rounds = 40", "rounds = 3000000")
     (tmp_path / "world.toml").write_text(text)
-    with subprocess.Popen(
-        command("simulate", "world.toml"),
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
+    code = (
+        "import signal\nfrom performative.cli import app\n"
         # A shell's background jobs are told to ignore it, and hand that on.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "app(['simulate', 'world.toml'])"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     ) as running:
         deadline = time.monotonic() + 60
         while not (tmp_path / "world").exists() and time.monotonic() < deadline:
