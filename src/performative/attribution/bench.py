@@ -32,9 +32,10 @@ connection.execute(f'''COPY (
 """
 
 READ = """
-import resource, sys, time
+import sys, time
 import numpy as np
 import duckdb
+from performative.bench import peak_memory
 from performative.attribution import summarize
 duckdb.execute("SET enable_progress_bar = false")  # it would be read as figures
 path, times, what = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -51,8 +52,7 @@ mean = data["mean"].values - 0.1 * (data["round"].values[:, None] - 1)
 least = data["rows"].values.min() / times
 assert np.all(np.abs(mean) < 6 * np.sqrt(0.25 / least))
 assert np.allclose(data["variance"], 0.25, rtol=6 * np.sqrt(2 / least))
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(rows, spent, used, peak * (1 if sys.platform == "darwin" else 1024))
+print(rows, spent, used, peak_memory())
 """
 
 

@@ -45,10 +45,10 @@ from performative.world.world import LANES, World
 
 Array = Any
 
-CHUNK, CHUNK_LANES = 32768, 2**17
+CHUNK, CHUNK_LANES = 32768, 2**16
 """Rounds played by one call of the compiled program, and rounds × lanes, at most about."""
 
-NOISE_NUMBERS = 2**23
+NOISE_NUMBERS = 2**21
 """At most so many random numbers are made ahead of a chunk; else the chunk is shorter."""
 
 CHECKPOINT_SECONDS = 10.0
@@ -235,16 +235,33 @@ class RoundStack:
         self._shared = [_same(column) for column in self._columns]
         axes = [None if shared else 0 for shared in self._shared]
         self._axes = Hashed(jax.tree.unflatten(self._structure, axes))
+        self._room: list[np.ndarray] = []
 
-    def rounds(self, rounds: np.ndarray) -> tuple[Any, Hashed]:
-        """What moves, in these rounds: (round, world, …), and the axis of the worlds then."""
-        leaves = [
-            column[0][rounds - 1]
-            if shared
-            else np.stack([leaf[rounds - 1] for leaf in column], axis=1)
-            for column, shared in zip(self._columns, self._shared, strict=True)
-        ]
+    def rounds(self, first: int, last: int, length: int) -> tuple[Any, Hashed]:
+        """What moves, in `length` rounds: (round, world, …), and the axis of the worlds then.
+
+        The last round is repeated to the end. What is returned holds until the next call.
+        """
+        if not self._room:
+            self._room = [_room(length, column) for column in self._columns]
+        leaves = []
+        for shared, column, room in zip(self._shared, self._columns, self._room, strict=True):
+            for i, leaf in enumerate(column[:1] if shared else column):
+                fill(room[:, i], leaf[first - 1 : last])
+            leaves.append(room[:, 0] if shared else room)
         return jax.tree.unflatten(self._structure, leaves), self._axes
+
+
+def _room(length: int, column: tuple[np.ndarray, ...]) -> np.ndarray:
+    """Room for so many rounds of worlds, to be filled again and again: fresh memory is slow."""
+    count = 1 if _same(column) else len(column)
+    return np.empty((length, count, *column[0].shape[1:]), column[0].dtype)
+
+
+def fill(room: np.ndarray, values: np.ndarray) -> None:
+    """Copy into the first places, and the last value into what is left."""
+    room[: len(values)] = values
+    room[len(values) :] = values[-1]
 
 
 def structure_of(world: World, learner: Learner) -> Any:
@@ -297,6 +314,7 @@ class Player:
         state = jax.tree.map(lambda *leaves: jnp.stack(leaves, axis=1), *by_world)
         self.lanes = to_numpy(Lane(state, starts))
         self.chunk = self._chunk_length(learners[0])
+        self._room: dict[str, np.ndarray] = {}
 
     def _chunk_length(self, learner: Learner) -> int:
         world, lanes = self.worlds[0], len(self.runs) * len(self.worlds)
@@ -314,12 +332,9 @@ class Player:
 
     def play(self, first: int, last: int) -> None:
         """Rounds `first` … `last`, at most a chunk; results go to the records."""
-        rounds = np.minimum(np.arange(first, first + self.chunk), last)
-        moving, axes = self.stack.rounds(rounds)
-        targets = [
-            np.stack([self._target(i, name, first, last) for i in range(len(self.worlds))], axis=1)
-            for name in self.settings.targets
-        ]
+        rounds = np.minimum(np.arange(first, first + self.chunk), last)  # what is left is idle
+        moving, axes = self.stack.rounds(first, last, self.chunk)
+        targets = [self._targets(name, first, last) for name in self.settings.targets]
         axes = (self._learner_axes, axes, self.stack.still_axes)
 
         def shard(chosen: np.ndarray) -> Any:
@@ -360,14 +375,19 @@ class Player:
         calls_back = not self.worlds[0].at(1).pathwise
         return 1 if lanes < 32 or calls_back else min(cores(), len(self.runs))
 
-    def _target(self, i: int, name: str, first: int, last: int) -> np.ndarray:
-        known = self.records[i].target(name, first, last)
-        if known is None:
-            found = self.finders[id(self.worlds[i]), name].find(first, last)
-            self.records[i].add_target(name, first, found)
-            known = found.points
-        missing = self.chunk - len(known)
-        return np.concatenate([known, np.repeat(known[-1:], missing, axis=0)])
+    def _targets(self, name: str, first: int, last: int) -> np.ndarray:
+        """Of all worlds: (round, world, parameter), a chunk; it holds until the next call."""
+        if name not in self._room:
+            shape = self.chunk, len(self.worlds), self.worlds[0].parameters
+            self._room[name] = np.empty(shape)
+        for i, record in enumerate(self.records):
+            known = record.target(name, first, last)
+            if known is None:
+                found = self.finders[id(self.worlds[i]), name].find(first, last)
+                record.add_target(name, first, found)
+                known = found.points
+            fill(self._room[name][:, i], known)
+        return self._room[name]
 
 
 def problem_of(world: World) -> Problem:

@@ -118,7 +118,7 @@ class Record:
         count = next(part.shape[1] for part in (*regrets, deployed) if part is not None)
         begin, end = np.searchsorted(self.rounds, [first, first + count])
         places = slice(begin, end)
-        chosen = self.rounds[places] - first
+        chosen = slice(None) if end - begin == count else self.rounds[places] - first
         if self.deployed is not None and deployed is not None:
             self.deployed[:, places] = deployed[:, chosen]
         if self.watched and deployed is not None:

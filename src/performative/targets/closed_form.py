@@ -28,7 +28,7 @@ from performative.world.world import World
 Array = Any
 Field = Callable[[Round, Array], Array]
 
-BLOCK = 4096
+BLOCK = 2048
 
 
 class Linear(NamedTuple):

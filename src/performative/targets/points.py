@@ -73,11 +73,12 @@ class Finder:
     def __init__(self, world: World, kind: Kind, remember: bool = False):
         self.world, self.kind = world, kind
         self._known: dict[int, Found] | None = {} if remember else None  # whole pieces
-        modulus, trust = kind.modulus(world)
-        self.modulus = modulus if trust == "rigorous" else np.full(world.rounds, -np.inf)
         linear = closed_form.Linear.of(world, kind.derivative)
         if linear is not None:
             self.modulus = linear.modulus
+        else:
+            modulus, trust = kind.modulus(world)
+            self.modulus = modulus if trust == "rigorous" else np.full(world.rounds, -np.inf)
         self.certain = bool(np.all(self.modulus > 0))
         self.linear = linear if self.certain else None
         # A block is filled up where few rounds are asked for: models that are long come in few.

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
 
 from performative._precision import double
 from performative.learners.lazy_sgd import theorem_schedule
@@ -67,6 +66,7 @@ class Setting(NamedTuple):
 
     def best(self, n0: float, horizon: int) -> float:
         """The excess that makes the bound of one horizon least."""
+        import scipy.optimize  # slow to load
 
         def value(log_excess: float) -> float:
             return float(self.display(n0, math.exp(log_excess), horizon - 1))

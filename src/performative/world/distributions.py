@@ -14,9 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.optimize
-import scipy.spatial.distance
-import scipy.stats
+import scipy.special
 
 from performative import _checks, _linear
 from performative._precision import double, is_traced
@@ -496,7 +494,7 @@ def _between_gaussians(p: Gaussian, q: Gaussian, gap: float) -> W1:
         spread = abs(float(np.sqrt(p.covariance[0, 0]) - np.sqrt(q.covariance[0, 0])))
         ratio = gap / spread
         value = spread * np.sqrt(2 / np.pi) * np.exp(-(ratio**2) / 2)
-        value += gap * (1 - 2 * scipy.stats.norm.cdf(-ratio))
+        value += gap * (1 - 2 * scipy.special.ndtr(-ratio))
         return W1(float(value), True, "one dimension: the mean of a folded normal")
     root = _root(p.covariance)
     cross = _root(root @ q.covariance @ root)
@@ -510,6 +508,10 @@ def _root(matrix: np.ndarray) -> np.ndarray:
 
 
 def _between_rows(p: Empirical, q: Empirical) -> W1 | None:
+    import scipy.optimize  # slow to load, as the others
+    import scipy.spatial.distance
+    import scipy.stats
+
     rows_p, rows_q = p.points + p.offset, q.points + q.offset
     if p.dimension == 1:
         value = scipy.stats.wasserstein_distance(rows_p[:, 0], rows_q[:, 0], p.weights, q.weights)
@@ -526,6 +528,8 @@ def _between_rows(p: Empirical, q: Empirical) -> W1 | None:
 
 def _between_mixtures(p: Distribution, q: Distribution) -> W1:
     """Move mass between components: an upper bound, exact where nothing has to move."""
+    import scipy.optimize
+
     parts_p, weights_p = _parts(p)
     parts_q, weights_q = _parts(q)
     cost = np.array([[wasserstein(a, b).value for b in parts_q] for a in parts_p])
