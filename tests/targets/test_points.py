@@ -1,5 +1,7 @@
 """Targets that only Newton's method finds, against brute force: far starts, curved boundaries."""
 
+import gc
+import weakref
 from typing import Any
 
 import numpy as np
@@ -7,6 +9,7 @@ import pytest
 import scipy.optimize
 
 import performative as pp
+from performative.targets.points import _FOUND as found_so_far
 
 
 @pytest.mark.parametrize(("mean", "radius"), [(50.0, 100.0), (500.0, 1000.0)])
@@ -42,3 +45,19 @@ def test_a_minimum_on_a_sphere_need_not_be_one_on_its_tangent():
     assert tangent @ world.total_hessian(1, point) @ tangent < 0.0
     assert world.risk(1, point) <= min(world.risk(1, circle).min(), world.risk(1, inside).min())
     assert found["status"].values.tolist() == ["local"]
+
+
+def test_targets_are_kept_with_their_world_and_out_of_reach():
+    world = pp.worlds.quadratic(dim=2, rounds=5)
+    points = pp.stable_points(world)
+    kept = points.copy(deep=True)
+    points.values[:] = np.nan
+    points.status.values[:] = "spoilt"
+    again = pp.stable_points(world)
+    np.testing.assert_array_equal(again, kept)
+    assert set(again.status.values) == {"certified"}
+    assert set(found_so_far[world]) == {"stable"}
+    left = weakref.ref(world)
+    del world, points, again
+    gc.collect()
+    assert left() is None

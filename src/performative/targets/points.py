@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -341,12 +342,12 @@ def find_all(world: World, kind: Kind, progress_shown: bool | None = None) -> xr
     names = np.array(STATUSES)[found.status]
     flagged = np.flatnonzero(found.status >= 2) + 1
     points = xr.DataArray(
-        found.points,
+        found.points.copy(),  # whose owner may do with them what they like
         dims=("round", "parameter"),
         coords={
             "round": np.arange(1, world.rounds + 1),
-            "residual": ("round", found.defect),
-            "certificate": ("round", found.certificate),
+            "residual": ("round", found.defect.copy()),
+            "certificate": ("round", found.certificate.copy()),
             "status": ("round", names),
         },
         name=f"{kind.name}_point",
@@ -365,8 +366,17 @@ def find_all(world: World, kind: Kind, progress_shown: bool | None = None) -> xr
     return points
 
 
+_FOUND: weakref.WeakKeyDictionary[World, dict[str, Found]] = weakref.WeakKeyDictionary()
+"""The targets of worlds that are still there, by the kind's name: every bound asks again."""
+
+MOST_KEPT = 2**22
+"""Numbers; the targets of larger worlds are found again."""
+
+
 @double
 def _find_all(world: World, kind: Kind, progress_shown: bool | None) -> Found:
+    if kind.name in _FOUND.get(world, {}):
+        return _FOUND[world][kind.name]
     finder = Finder(world, kind)
     size = finder.piece
     edges = [(i + 1, min(i + size, world.rounds)) for i in range(0, world.rounds, size)]
@@ -375,7 +385,10 @@ def _find_all(world: World, kind: Kind, progress_shown: bool | None) -> Found:
         for part in threaded(lambda edge: finder.find(*edge), edges):
             parts.append(part)
             advance(len(part.status))
-    return Found.join(parts)
+    found = Found.join(parts)
+    if found.points.size <= MOST_KEPT:
+        _FOUND.setdefault(world, {})[kind.name] = found
+    return found
 
 
 def warn_of_flags(name: str, status: np.ndarray) -> None:
