@@ -50,42 +50,50 @@ def measure(settings: Settings) -> xr.Dataset:
 
 
 def _all(settings: Settings) -> Iterator[Choice]:
-    # Three worlds in each sweep, and RRM, RGD and lazy SGD: three compiled programs for all.
+    # What one learner shows is one sweep: three compiled programs for all.
     rounds, default = settings.sizes.credit, settings.seed % 100
     rrm, rgd = {"RRM": learners.rrm()}, {"RGD": learners.rgd()}
-    named = {
-        f"1,500 rows, sample {default}": _world(settings, rounds),
+    world = _world(settings, rounds)
+    rows = {
+        f"1,500 rows, sample {default}": world,
         f"1,500 rows, sample {(default + 1) % 100}": _world(
             settings, rounds, subsample=(default + 1) % 100
         ),
         "all 30,000 rows": _world(settings, rounds, subsample="all"),
     }
-    yield from _played(settings, "which rows the normal law is fitted to", named, rrm)
-    named = {law: _world(settings, rounds, law=law) for law in LAWS}
-    yield from _played(settings, "the law of m_t in the unit ball", named, rrm)
-    world = _world(settings, rounds)
+    laws = {law: _world(settings, rounds, law=law) for law in LAWS}
     stable = stable_points(world, progress=False).values[0]
     random = world.domain.draw(np.random.default_rng(settings.seed), 1, world.parameters)[0]
-    starts = {"the centre, 0": np.zeros(17), "uniform in Θ": random, "θ_1^PS": stable}
-    same = {name: _world(settings, rounds) for name in starts}
-    for rule in (rrm, rgd):
-        yield from _played(settings, "θ_1", same, rule, starts=starts)
+    centre = np.zeros(17)
+    starts = {"the centre, 0": centre, "uniform in Θ": random, "θ_1^PS": stable}
+    from_starts = {"θ_1": {name: (world, start) for name, start in starts.items()}}
+    others = {
+        "which rows the normal law is fitted to": rows,
+        "the law of m_t in the unit ball": laws,
+    }
+    from_centre = {
+        choice: {name: (other, centre) for name, other in alternatives.items()}
+        for choice, alternatives in others.items()
+    }
+    yield from _played(settings, from_centre | from_starts, rrm)
+    yield from _played(settings, from_starts, rgd)
     slow = {"RGD": learners.rgd(step=_slow)}
-    centre = starts["the centre, 0"]
     for i, (name, rule) in enumerate({"rigorous": rgd, "for ‖z‖ ≤ 6": slow}.items()):
-        here = _played(settings, "constants in RGD's step", same, rule, starts=centre)
+        asked = {"constants in RGD's step": from_starts["θ_1"]}  # three again: the same program
+        here = _played(settings, asked, rule)
         yield next(here)._replace(alternative=name, default=i == 0)
     # Ten times the samples take ten times as long; a few runs tell them apart.
     few = _few(settings)
     steps = {"0": None, "(E(λ + ‖z‖²/4)²)^½": _noisy(settings, world)}
     for i, (name, step) in enumerate(steps.items()):
         rule = {"greedy SGD": learners.greedy_sgd(step=step)}
-        here = _played(settings, "C_V in the step of greedy SGD", {name: world}, rule, few)
+        asked = {"C_V in the step of greedy SGD": {name: (world, centre)}}
+        here = _played(settings, asked, rule, few)
         yield from (choice._replace(default=i == 0) for choice in here)
     short = _world(settings, settings.sizes.lazy // 2)  # a quarter of the rows
     for i, n0 in enumerate((1, 10)):
         rule = {"lazy SGD": learners.lazy_sgd(n0=n0)}
-        here = _played(settings, "n0 of lazy SGD", {f"{n0}": short}, rule, few)
+        here = _played(settings, {"n0 of lazy SGD": {f"{n0}": (short, centre)}}, rule, few)
         yield from (choice._replace(default=i == 0) for choice in here)
 
 
@@ -112,19 +120,22 @@ def _noisy(settings: Settings, world: World) -> np.ndarray:
 
 def _played(
     settings: Settings,
-    name: str,
-    worlds: dict[str, World],
+    asked: dict[str, dict[str, tuple[World, np.ndarray]]],
     rule: dict[str, Any],
     runs: int = 1,
-    starts: Any = None,
 ) -> Iterator[Choice]:
-    """The first alternative is the default."""
+    """Each choice with its alternatives: a world and a start. The first of them is the default."""
+    lanes = [(name, alternative) for name, found in asked.items() for alternative in found]
+    played = {str(i): asked[name][alternative] for i, (name, alternative) in enumerate(lanes)}
+    worlds = {key: world for key, (world, _) in played.items()}
+    starts = {key: start for key, (_, start) in played.items()}
     table = sweep(worlds, rule, runs, settings.seed, start=starts, progress=False)
     last = table.stable_regret.isel(learner=0, round=-1).values
-    for i, alternative in enumerate(worlds):
-        error = np.std(last[i], ddof=1) / np.sqrt(runs) if runs > 1 else 0.0
+    for (name, alternative), regret in zip(lanes, last, strict=True):
+        error = np.std(regret, ddof=1) / np.sqrt(runs) if runs > 1 else 0.0
+        default = alternative == next(iter(asked[name]))
         yield Choice(
-            name, next(iter(rule)), alternative, i == 0, float(last[i].mean()), float(error)
+            name, next(iter(rule)), alternative, default, float(regret.mean()), float(error)
         )
 
 
