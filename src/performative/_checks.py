@@ -145,3 +145,11 @@ def function(name: str, value: Any, described: str) -> Any:
     if not callable(value):
         raise TypeError(f"{name} must be {described}; got {shown(value)}.")
     return value
+
+
+def file_to_write(name: str, path: Path) -> None:
+    """Refuse a file that cannot be written because of where it is, before any work is done."""
+    if path.is_dir():
+        raise ValueError(f"{name} must be a file; got the folder {str(path)!r}.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{name} must be in a folder that exists; got {str(path)!r}.")

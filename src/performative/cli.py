@@ -7,6 +7,7 @@ A mistake of the user's is one sentence on stderr and exit status 2, never a tra
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -270,6 +271,7 @@ def attribute(
     with _plainly(None), _mistakes():
         from performative.attribution import commands
 
+        commands.check_files(html=html, save=save)
         settings = {"margin": margin, "structure": structure, "split": commands.shares(split)}
         report = commands.question(log, models, schema, anytime=watch, **settings)
         commands.show(report, as_json=json, html=html, save=save)
@@ -327,6 +329,7 @@ def plan(
     with _plainly(None), _mistakes():
         from performative.attribution import commands
 
+        commands.check_files(out=out)
         report = commands.question(log, models, schema)
         wanted = {"question": question, "step": step, "share": share, "rows": rows}
         commands.plan(report, power, effect, wanted, as_json=json, out=out)
@@ -465,7 +468,8 @@ def _mistakes() -> Iterator[None]:
     try:
         yield
     except (ValueError, FileNotFoundError) as error:
-        _fail(str(error), MISTAKE)
+        # The library tells how to name an argument; here it is an option.
+        _fail(re.sub(r"\b([a-z]+)='…'", r"--\1 …", str(error)), MISTAKE)
 
 
 def _fail(sentence: str, status: int) -> NoReturn:

@@ -64,6 +64,20 @@ def test_a_bad_log_returns_two_and_a_sentence():
         assert "Traceback" not in done.stderr
 
 
+def test_a_sentence_names_options_as_they_are_typed():
+    said = call("attribute", "holdout.csv").stderr
+    assert "say so: --round …" in said and "='…'" not in said
+
+
+def test_where_nothing_can_be_written_is_found_out_before_the_work(monkeypatch):
+    monkeypatch.setattr("performative.attribution.commands.question", None)
+    for option in ("--html", "--save"):
+        for file, said in (("missing/page.html", "in a folder that exists"), (".", "a file")):
+            done = call("attribute", *HOLDOUT, option, file)
+            assert done.exit_code == 2
+            assert f"{option[2:]} must be {said}" in done.stderr
+
+
 def test_json_holds_the_figures_of_the_report():
     done = call("attribute", *HOLDOUT, "--json")
     told = json.loads(done.stdout)

@@ -13,6 +13,7 @@ from typing import Any
 
 import typer
 
+from performative import _checks
 from performative.attribution import screen
 from performative.attribution.attribute import Report, attribute
 from performative.attribution.calibrate import calibrate as measured
@@ -46,6 +47,13 @@ def shares(split: str | None) -> dict[str, float] | None:
         raise ValueError(
             f"split must be the intended share of every arm, such as old=0.2,new=0.8; got {split!r}."
         ) from None
+
+
+def check_files(**files: Path | None) -> None:
+    """Find out before the work whether its results can be written."""
+    for name, file in files.items():
+        if file is not None:
+            _checks.file_to_write(name, file)
 
 
 def show(report: Report, *, as_json: bool, html: Path | None, save: Path | None) -> None:

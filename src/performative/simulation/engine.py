@@ -37,7 +37,7 @@ from performative.learners.feedback import (
 )
 from performative.learners.learner import Learner
 from performative.simulation.expected import expectation
-from performative.simulation.run import TARGETS, Record, Run, check_folder
+from performative.simulation.run import TARGETS, Record, Run
 from performative.targets.points import Finder, warn_of_flags
 from performative.world.constants import Constants
 from performative.world.rounds import Round
@@ -571,7 +571,7 @@ class Checkpoint:
         seed: int,
     ):
         self.path, self.saved_at = path, time.monotonic()
-        check_folder("checkpoint", path)
+        _checks.file_to_write("checkpoint", path)
         identity = (world.at(slice(None)), learner, starts, seed, _risks(world))
         # A function is known by its name, for its address is another one in every process; what
         # it does shows in the risks.

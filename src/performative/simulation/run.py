@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -344,7 +343,7 @@ class Run:
         """Write to a NetCDF file, for `pp.load`."""
         # Through memory: a full disk then is an OSError, and no half-written file is left.
         path = _checks.path("path", path)
-        check_folder("path", path)
+        _checks.file_to_write("path", path)
         draft = path.with_name(path.name + ".part")
         try:
             draft.write_bytes(self.dataset.to_netcdf(engine="h5netcdf"))
@@ -373,14 +372,6 @@ class Run:
         from html import escape
 
         return f"<pre>{escape(repr(self))}</pre>{self.dataset._repr_html_()}"
-
-
-def check_folder(name: str, path: Path) -> None:
-    """Refuse a file that cannot be written because of where it is, before any work is done."""
-    if path.is_dir():
-        raise ValueError(f"{name} must be a file; got the folder {str(path)!r}.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"{name} must be in a folder that exists; got {str(path)!r}.")
 
 
 def load(path: str | os.PathLike) -> Run:
