@@ -1,6 +1,7 @@
 """Quadrature where it is hardest: spreads that come late, far out, or from a user's function."""
 
 import jax.numpy as jnp
+import mpmath
 import numpy as np
 import pytest
 
@@ -63,6 +64,23 @@ def test_many_rounds_at_models_outside_the_domain():
     risks = world.risk([1, 2, 3, 4], [30.0])
     expected = [smoothed(0.0, 30.0 * k) for k in (1, 2, 3, 4)]
     np.testing.assert_allclose(risks, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 1.0, 5.0, 40.0, 800.0])
+@pytest.mark.parametrize("mean", [0.0, 3.0, 100.0])
+def test_explain_claims_no_more_digits_than_there_are(mean, deviation):
+    data = pp.Gaussian([mean], deviation**2)
+    known = logistic_world(drift=pp.drifts.fixed(data), rounds=1).explain(1, [1.0])
+    with mpmath.workdps(30):
+        kink = -mean / deviation if deviation else 0.0  # the sharper, the larger the deviation
+        edges = [kink + k / max(deviation, 1.0) for k in (-8, -1, 0, 1, 8)]
+        pieces = sorted({edge for edge in edges if abs(edge) < 14} | set(range(-14, 15, 2)))
+        expected = mpmath.quad(
+            lambda x: mpmath.log1p(mpmath.exp(-mean - deviation * x)) * mpmath.npdf(x), pieces
+        )
+        wrong = abs(expected - known.value)
+        assert wrong <= max(known.error, 1e-40)  # e^-100 has fewer digits, where nobody looks
+        assert known.error <= 1e-13 * (1 + mean + 9 * deviation)
 
 
 def test_targets_beyond_what_the_nodes_were_made_for_are_said():

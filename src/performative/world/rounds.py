@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from performative._precision import require_double
 from performative.world.distributions import Distribution, Mixture, Noise, mixture
 from performative.world.domains import Domain
-from performative.world.expectations import Ladder, expect, monte_carlo
+from performative.world.expectations import Ladder, expect, monte_carlo, quadrature
 from performative.world.losses import Loss, Squared
 from performative.world.maps import Map
 from performative.world.responses import Lagged, Location, Response
@@ -166,24 +166,31 @@ class Round(eqx.Module):
         value = self.decoupled_risk(theta, deployed)
         if "monte carlo" not in self.ladder.names:
             return value, jnp.zeros(())
-        data = self.distribution(deployed)
-        sampled = _monte_carlo_part(self.ladder, self.loss, data, theta, self.draws)
+        loss, draws = self.loss, self.draws
+        assert draws is not None
+        sampled = self._contributed(
+            "monte carlo", deployed, lambda part: monte_carlo.values(loss, part, theta, draws)
+        )
         return value, jnp.std(sampled, ddof=1) / jnp.sqrt(sampled.shape[0])
+
+    def outermost(self, theta: Array, deployed: Array) -> Array:
+        """The size of the loss where the quadrature ends."""
+        loss: Any = self.loss
+        return self._contributed(
+            "quadrature", deployed, lambda part: quadrature.outermost(loss, part, theta)
+        )
+
+    def _contributed(self, rung: str, deployed: Array, function: Callable[[Any], Array]) -> Array:
+        """The weighted sum of something over the components of D_t(θ′) that one rung serves."""
+
+        def over(ladder: Ladder, data: Distribution) -> Any:
+            if isinstance(data, Mixture):
+                parts = [over(ladder.part(i), part) for i, part in enumerate(data.components)]
+                return sum(w * part for w, part in zip(data.weights, parts, strict=True))
+            return function(data) if ladder.rungs == rung else 0.0
+
+        return over(self.ladder, self.distribution(deployed))
 
 
 def _weighted(data: Mixture) -> zip:
     return zip(data.weights, data.components, strict=True)
-
-
-def _monte_carlo_part(
-    ladder: Ladder, loss: Loss, data: Distribution, theta: Array, draws: Any
-) -> Array:
-    """What the sampled components contribute, draw by draw (they share their draws)."""
-    if isinstance(data, Mixture):
-        return sum(
-            w * _monte_carlo_part(ladder.part(i), loss, part, theta, draws)
-            for i, (w, part) in enumerate(_weighted(data))
-        )
-    if ladder.rungs != "monte carlo":
-        return jnp.zeros(draws.normals.shape[0])
-    return monte_carlo.values(loss, data, theta, draws)

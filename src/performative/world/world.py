@@ -256,7 +256,7 @@ class World:
         """PR_t(θ), or DPR_t(θ, θ′), with the rung it is computed on and its error.
 
         The standard error is that of the Monte Carlo draws; the error of a quadrature is measured by
-        doubling its nodes.
+        doubling its nodes, to which comes what lies beyond its last node.
         """
         t, theta = self.check_round(t), self.check_model("theta", theta)
         deployed = theta if deployed is None else self.check_model("deployed", deployed)
@@ -266,6 +266,7 @@ class World:
         if "quadrature" in ladder.names:
             finer = self._evaluate("decoupled_risk", t, *pair, finer=True)
             error = float(max(np.abs(finer - value), self._link_error * abs(value)))
+            error += 4e-16 * float(self._evaluate("outermost", t, *pair))  # left out, and rounded
         error = float(max(error, 3.0 * standard_error, 4e-16 * abs(value)))
         how = {
             "closed form": "mean and covariance of the data",

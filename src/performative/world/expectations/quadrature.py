@@ -120,6 +120,13 @@ def margin_law(loss: Margin, distribution: Gaussian, theta: Array) -> tuple[Arra
     return mean, direction @ distribution.covariance @ direction
 
 
+def outermost(loss: Margin, distribution: Gaussian, theta: Array) -> Array:
+    """The size of the loss a little beyond where the rule ends: of what it leaves out, and rounds."""
+    mean, variance = margin_law(loss, distribution, theta)
+    ends = mean + jnp.sqrt(jnp.maximum(variance, 0.0)) * jnp.array([-1.25, 1.25]) * REACH
+    return jnp.max(jnp.abs(loss.link(0, ends)))
+
+
 def risk(loss: Margin, distribution: Gaussian, theta: Array, *, nodes: int, **_: Any) -> Array:
     mean, variance = margin_law(loss, distribution, theta)
     return moment(loss.link, 0, nodes, mean, variance) + loss.penalty(theta)
