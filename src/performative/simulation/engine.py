@@ -123,8 +123,7 @@ def _play_round(
     return Lane(state, population), (arms if settings.keep_deployed else None, regret)
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _play(
+def _play_rounds(
     settings: Settings,
     axes: Any,
     learner: Any,
@@ -170,6 +169,14 @@ def _play(
         return jax.vmap(of_run)(lanes, dice, noise)
 
     return jax.lax.scan(play, lanes, (moving, references, dice, noise))
+
+
+# Threads that wait for small matrix products cost more than the products; only rounds of many rows have
+# large ones.
+_play = jax.jit(
+    _play_rounds, static_argnums=(0, 1), compiler_options={"xla_cpu_multi_thread_eigen": False}
+)
+_play_rows = jax.jit(_play_rounds, static_argnums=(0, 1))
 
 
 def _random_numbers(settings: Settings, learner: Any, keys: Array, rounds: Array) -> Any:
@@ -336,12 +343,13 @@ class Player:
         moving, axes = self.stack.rounds(first, last, self.chunk)
         targets = [self._targets(name, first, last) for name in self.settings.targets]
         axes = (self._learner_axes, axes, self.stack.still_axes)
+        program = _play if self.settings.lanes == LANES else _play_rows
 
         def shard(chosen: np.ndarray) -> Any:
             # From run numbers to keys here, and not before: keys are not NumPy arrays.
             keys = _run_keys(self.seed, self.runs[chosen])
             lanes = jax.tree.map(lambda leaf: leaf[chosen], self.lanes)
-            done = _play(
+            done = program(
                 self.settings,
                 axes,
                 self.learner,
