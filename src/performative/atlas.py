@@ -347,8 +347,9 @@ def _cell(table: xr.Dataset, world: Any, learner: Any, target: str) -> str:
     value, error = float(pair[f"{target}_regret"]), float(pair[f"{target}_error"])
     if pair["why_not"].item():
         return "–"
-    # Twice, so that 60 is not 6e+01.
-    return f"{value:.3g}" + (f"±{float(f'{error:.1g}'):g}" if error > 0 else "")
+    if not error > 1e-9 * abs(value):  # rounding, of runs that are all alike
+        return f"{value:.3g}"
+    return f"{value:.3g}±{float(f'{error:.1g}'):g}"  # twice, so that 60 is not 6e+01
 
 
 def figure(table: xr.Dataset) -> plots.Picture:
