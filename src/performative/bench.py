@@ -200,7 +200,7 @@ def found_anew(world: Any) -> Any:
     from performative import stable_points
     from performative.targets import points
 
-    points._FOUND.pop(world, None)
+    points.forget(world)
     return stable_points(world)
 
 

@@ -240,6 +240,10 @@ class RoundStack:
         self._structure = moving[0][1]
         self._columns = list(zip(*(leaves for leaves, _ in moving), strict=True))
         self._shared = [_same(column) for column in self._columns]
+        self._columns = [
+            column[:1] if shared else column
+            for shared, column in zip(self._shared, self._columns, strict=True)
+        ]
         axes = [None if shared else 0 for shared in self._shared]
         self._axes = Hashed(jax.tree.unflatten(self._structure, axes))
         self._room: list[np.ndarray] = []
@@ -250,19 +254,17 @@ class RoundStack:
         The last round is repeated to the end. What is returned holds until the next call.
         """
         if not self._room:
-            self._room = [_room(length, column) for column in self._columns]
+            # Filled again and again: fresh memory is slow.
+            self._room = [
+                np.empty((length, len(column), *column[0].shape[1:]), column[0].dtype)
+                for column in self._columns
+            ]
         leaves = []
         for shared, column, room in zip(self._shared, self._columns, self._room, strict=True):
-            for i, leaf in enumerate(column[:1] if shared else column):
+            for i, leaf in enumerate(column):
                 fill(room[:, i], leaf[first - 1 : last])
             leaves.append(room[:, 0] if shared else room)
         return jax.tree.unflatten(self._structure, leaves), self._axes
-
-
-def _room(length: int, column: tuple[np.ndarray, ...]) -> np.ndarray:
-    """Room for so many rounds of worlds, to be filled again and again: fresh memory is slow."""
-    count = 1 if _same(column) else len(column)
-    return np.empty((length, count, *column[0].shape[1:]), column[0].dtype)
 
 
 def fill(room: np.ndarray, values: np.ndarray) -> None:

@@ -373,6 +373,11 @@ MOST_KEPT = 2**22
 """Numbers; the targets of larger worlds are found again."""
 
 
+def forget(world: World) -> None:
+    """As if nobody had asked for the targets of this world."""
+    _FOUND.pop(world, None)
+
+
 @double
 def _find_all(world: World, kind: Kind, progress_shown: bool | None) -> Found:
     if kind.name in _FOUND.get(world, {}):
